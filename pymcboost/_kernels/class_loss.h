@@ -1,4 +1,5 @@
-/* What is left to learn under the softmax loss, and its integer gradients; instantiates class_loss_body.h for float and double. */
+/* The softmax loss of class-wise trees: what is left to learn, its gradients as integers, and the losses with every base class.
+ * Includes class_loss_body.h for float and double. */
 #ifndef PYMCBOOST_CLASS_LOSS_H
 #define PYMCBOOST_CLASS_LOSS_H
 
@@ -6,7 +7,7 @@
 #include "exp.h"
 #include "classwise_histograms.h"
 
-/* Units per 1 of g, h and n. */
+/* Units per 1 of g, of h and of the weight n. */
 typedef struct {
     double g, h, n;
 } pmb_scale;

@@ -1,4 +1,4 @@
-/* Template body: define REAL (float or double) and RTAG (f or d) before each inclusion.
+/* Template body of class_loss.h: define REAL (float or double) and RTAG (f or d) before each inclusion.
  *
  * S (K, m), class-major, rows sorted by class: what is left to learn, s_k = p_k on the rows of other classes and 1 - p_k
  * on those of class k, as the sum of the others, without cancellation. With r_k = 1 on the rows of class k, else 0:

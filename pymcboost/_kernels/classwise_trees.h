@@ -1,4 +1,5 @@
-/* Trees of one class on pairs (g, h): rounding to integers, growing, leaf values. */
+/* The three kinds of class-wise trees: of mart and logitboost (pmb_softmax_job), with leaves -1 and +1 (pmb_edge_job), and on
+ * targets that depend on the class only (pmb_class_job). Rounds their gradients, grows, and computes leaf values. */
 #ifndef PYMCBOOST_CLASSWISE_TREES_H
 #define PYMCBOOST_CLASSWISE_TREES_H
 
@@ -8,13 +9,14 @@
 /* units of h per row from which integer sums are as good as the numbers behind them */
 #define PMB_RESOLVED 1024
 
-/* Where a grown tree goes: arrays of max_leaves splits, max_leaves leaves and m rows, whose leaves take 1 or 2 bytes. */
+/* Where a grown tree goes: arrays of max_leaves splits in preorder, of max_leaves leaves, and of m rows. */
 typedef struct {
-    int32_t *feature, *pos, *right, *n_splits;
+    int32_t *feature, *pos, *right; /* by split; right: distance to the right child */
+    int32_t *n_splits;
     uint8_t *nan_left;
-    double *gain, *value;
-    void *leaf;
-    int32_t leaf_bytes;
+    double *gain, *value; /* by split; by leaf */
+    void *leaf;           /* (m,) leaf of every row */
+    int32_t leaf_bytes;   /* of such a number, 1 or 2 */
     /* (max_leaves, set_words) levels on the left of categorical splits; NULL: there are none */
     uint64_t *sets;
     int32_t set_words;
@@ -130,18 +132,19 @@ PMB_INLINE int32_t pmb_leaf_node(const pmb_cw_state *w, int j) {
     return w->order[2 * w->grower.max_leaves + j];
 }
 
-/* Trees of mart or logitboost for class k against base class b (-1: none). S: see class_loss_body.h. */
+/* A tree of mart or logitboost for class k, against base class b if it is not -1. */
 typedef struct {
-    const void *S;
-    const int32_t *y;
-    const int64_t *class_start;
-    const double *weight;               /* NULL: all are 1 */
-    int32_t is_double, K, k, b, counts; /* counts: h is the weight */
+    const void *S;              /* (K, m) what is left to learn, see class_loss_body.h */
+    const int32_t *y;           /* (m,) classes of the rows */
+    const int64_t *class_start; /* (K + 1,) first row of each class */
+    const double *weight;       /* (m,); NULL: all are 1 */
+    int32_t is_double, K, k, b;
+    int32_t counts; /* 1: the gain has weights in place of h (mart) */
     pmb_scale scale;
-    double shrinkage, cap; /* of leaf values */
-    double level_cost;     /* gain that a set of levels loses for every level in parts but two */
-    const double *magic, *unit; /* of the sums of leaves (PMB_PARTS,) */
-    const int32_t *sample;      /* rows to grow on, ascending; NULL: all */
+    double shrinkage, cap; /* leaf value = shrinkage * clip(sum g / (sum h + l2), -cap, cap) */
+    double level_cost;     /* gain that a set of levels loses for every level in parts beyond two */
+    const double *magic, *unit; /* (PMB_PARTS,) of the sums of leaves */
+    const int32_t *sample;      /* (n_sample,) rows to grow on, ascending; NULL: all */
     int64_t n_sample;
 } pmb_softmax_job;
 
@@ -232,15 +235,17 @@ PMB_INLINE void pmb_pack(pmb_cw_state *w, int64_t row, double g, double h, doubl
     }
 }
 
-/* A tree with leaves +-1 for one class: g = a, h = |a|, a being every stride-th number of A. */
+/* A tree with leaves -1 and +1 for one class: g = a and h = |a|, where a is every stride-th number of A. */
 typedef struct {
     const void *A;
-    const double *weight; /* NULL: all are 1 */
-    double limit, unit, per_count;
-    /* a bound of the sum of |a| of all workers, < 0: that of the rows here; integers by a */
-    double size, scale;
+    const double *weight; /* (m,); NULL: all are 1 */
+    double limit;         /* units that the sum of |a| may have */
+    double unit;          /* what all a are whole multiples of, as far as they are */
+    double per_count;     /* units of a weight of 1 */
+    double size;  /* a bound of the sum of |a| of all workers; below 0: the sum of the rows here */
+    double scale; /* OUT units per 1 of a */
     int32_t is_double, stride;
-    int64_t n, n_all; /* rows with a != 0 here, and of all workers */
+    int64_t n, n_all; /* rows with a != 0: here, and of all workers */
 } pmb_edge_job;
 
 PMB_INLINE double pmb_edge_a(const pmb_edge_job *job, int64_t i) {
@@ -325,15 +330,14 @@ PMB_STATIC double pmb_edge_tree(pmb_cw_state *w, pmb_edge_job *job, pmb_tree_out
     return pmb_edge_write(w, job, out);
 }
 
-/* One regression tree on targets that depend on a row's class alone: g = weight * g_of[class], h = weight * h_of[class].
- * Leaf values are sum g / sum h, of sums in parts with these units: the order of the rows does not matter. Rows of weight 0
- * take no part. */
+/* A regression tree on targets that depend only on a row's class: g = weight * g_of[class], h = weight * h_of[class]. Leaf
+ * values are sum g / sum h, of sums in parts, so the order of the rows does not matter. Rows of weight 0 take no part. */
 typedef struct {
-    const double *weight;
-    const int32_t *y;
-    const double *g_of, *h_of;
+    const double *weight;      /* (m,) */
+    const int32_t *y;          /* (m,) classes of the rows */
+    const double *g_of, *h_of; /* (K,) */
     pmb_scale scale;
-    const double *unit, *magic; /* of the sums of leaves (PMB_PARTS,) */
+    const double *unit, *magic; /* (PMB_PARTS,) of the sums of leaves */
 } pmb_class_job;
 
 /* Sum g / sum h of n rows. */

@@ -42,18 +42,20 @@ typedef double pmb_two __attribute__((vector_size(16)));
 typedef double pmb_lanes, pmb_classes, pmb_two;
 #endif
 
-/* Coefficients of patterns that are kept. */
+/* Coefficients of patterns of a row's bits that are kept: those of keys[i] are of[i]. */
 typedef struct {
     uint64_t keys[PMB_BLOCK];
     double of[PMB_BLOCK][PMB_PATH];
 } pmb_kept;
 
+/* A subtree that a walk through a tree has still to visit. */
 typedef struct {
-    int64_t begin, end, at; /* splits of the subtree, its first leaf */
-    int64_t parent;         /* the split above, -1 at the root */
-    int32_t level, n;       /* splits above, different features above */
-    /* the side; whether no split further up has the feature of the one above */
-    int32_t left, fresh;
+    int64_t begin, end; /* its splits, in preorder */
+    int64_t at;         /* its first leaf */
+    int64_t parent;     /* the split above; -1: it is the whole tree */
+    int32_t level, n;   /* splits above, and different features above */
+    int32_t left;       /* 1: it is the left side of the split above */
+    int32_t fresh;      /* 1: no split further up has the feature of the split above */
 } pmb_frame;
 
 /* Trees as pymcboost.model.trees.Trees has them, and what pmb_paths finds. */

@@ -1,9 +1,8 @@
-/* Sums that depend neither on the order of their terms nor on how rows are divided: of integers.
+/* Sums of numbers of very different sizes that depend neither on the order of the terms nor on how rows are divided: every term
+ * is cut into PMB_PARTS whole numbers, each in finer units than the one before, and these are added as integers.
  *
- * A term is cut into PMB_PARTS whole numbers, each in units finer than those of the one before. The units are powers of
- * two that follow from a bound of the terms and from the number of rows (see `exact.units_in_parts`), so that the sums
- * fit in 64 bits. Adding a magic number, 1.5 * 2^52 units, rounds to units, in the lowest bits.
- */
+ * The units are powers of two that follow from a bound of the terms and from the number of rows (`exact.units_in_parts`), so
+ * that the sums fit in 64 bits. Adding a magic number, 1.5 * 2^52 units, rounds to units, in the lowest bits. */
 #ifndef PYMCBOOST_EXACT_H
 #define PYMCBOOST_EXACT_H
 

@@ -1,5 +1,6 @@
-/* Softmax on scores in single precision, for many classes: gradients of some rows at a time, and sums of gradients that
- * are made again from what is held of each row. The same arithmetic as in vector_loss.h, on rows of blocks of 16 lanes. */
+/* Softmax for very many classes, on scores in single precision: gradients of some rows at a time, which are not kept, and sums
+ * of gradients that are made again from what is held of each row. The arithmetic is that of vector_loss.h, on rows of blocks of
+ * 16 lanes. */
 #ifndef PYMCBOOST_FLOAT32_LOSS_H
 #define PYMCBOOST_FLOAT32_LOSS_H
 

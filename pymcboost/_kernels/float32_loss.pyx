@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from .aligned import aligned_zeros
 from .leaf_vectors cimport (
-    or_null, pmb_signs, pmb_signs_of, pmb_steps, pmb_steps_of, pmb_values_of, steps_of,
+    or_null, pmb_signs, pmb_signs_of, pmb_leaf_step, pmb_leaf_steps, pmb_leaf_values, leaf_step_of,
 )
 
 import numpy as np
@@ -133,7 +133,7 @@ def softmax_values(const float[:, ::1] F, const float[:, ::1] norm, const int32_
     """As `vector_loss.softmax_values`, in float32."""
     cdef int64_t j, t, count, n = leaf_start.shape[0] - 1, width = F.shape[1]
     cdef const double *w = or_null(weight)
-    cdef pmb_steps s = steps_of(how, width, magic[0])
+    cdef pmb_leaf_step s = leaf_step_of(how, width, magic[0])
     value_, small_ = np.empty((n, width), dtype=np.float32), np.empty(n, dtype=np.uint8)
     cdef float[:, ::1] value = value_
     cdef double[:, ::1] step = np.empty((n_threads, width))
@@ -143,6 +143,6 @@ def softmax_values(const float[:, ::1] F, const float[:, ::1] norm, const int32_
         t, count = threadid(), leaf_start[j + 1] - leaf_start[j]
         pmb_sr_leaf(&F[0, 0], width, <const pmb_sr_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]], count,
                     &magic[0], <uint64_t *> &sums[t, 0])
-        small[j] = pmb_steps_of(&s, &sums[t, 0], count, &step[t, 0])
-        pmb_values_of(&s, &step[t, 0], NULL, &value[j, 0])
+        small[j] = pmb_leaf_steps(&s, &sums[t, 0], count, &step[t, 0])
+        pmb_leaf_values(&s, &step[t, 0], NULL, &value[j, 0])
     return value_, np.flatnonzero(small_)

@@ -1,4 +1,4 @@
-/* Leaf vectors of softmax from the sums of a leaf, without passes over tables of all leaves in between. */
+/* Leaf vectors of softmax from the sums of a leaf: Newton steps along each score. */
 #ifndef PYMCBOOST_LEAF_VECTORS_H
 #define PYMCBOOST_LEAF_VECTORS_H
 
@@ -19,18 +19,19 @@ PMB_STATIC double pmb_sum(const double *v, int64_t n) {
     return sum;
 }
 
-/* How sums become a vector. */
+/* How sums over the rows of a leaf become its vector: v_k = share G_k / (H_k + l2), cut at `largest`, minus the mean of all,
+ * times the rate. */
 typedef struct {
-    int64_t n_classes, width;
-    int bits; /* sums of curvatures have at least so many bits a row, or the unit is too large */
-    /* of the sums; added to curvatures; what steps are multiplied by at last */
-    double unit, l2, rate;
-    double share, largest; /* (K - 1) / K; largest step */
-} pmb_steps;
+    int64_t n_classes, width; /* width: classes padded to whole blocks */
+    int bits;    /* sums of curvatures below 2^bits units a row ask for a smaller unit */
+    double unit; /* of the sums */
+    double l2, rate;
+    double share, largest; /* share: (K - 1) / K */
+} pmb_leaf_step;
 
 /* Steps along each score, cut; 1 where a sum of curvatures is small in its unit. sums: (2, width). */
-PMB_CLONES PMB_STATIC int pmb_steps_of(const pmb_steps *s, const int64_t *PMB_RESTRICT sums,
-                                       int64_t n, double *PMB_RESTRICT step) {
+PMB_CLONES PMB_STATIC int pmb_leaf_steps(const pmb_leaf_step *s, const int64_t *PMB_RESTRICT sums,
+                                         int64_t n, double *PMB_RESTRICT step) {
     const int64_t *PMB_RESTRICT second = sums + s->width, least = n << s->bits, K = s->n_classes;
     const double unit = s->unit, l2 = s->l2, share = s->share, top = s->largest;
     int64_t small = 0;
@@ -46,8 +47,8 @@ PMB_CLONES PMB_STATIC int pmb_steps_of(const pmb_steps *s, const int64_t *PMB_RE
 }
 
 /* Steps less their mean, times the rate, as float32; to one of both. */
-PMB_CLONES PMB_STATIC void pmb_values_of(const pmb_steps *s, const double *PMB_RESTRICT step,
-                                         double *PMB_RESTRICT wide, float *PMB_RESTRICT narrow) {
+PMB_CLONES PMB_STATIC void pmb_leaf_values(const pmb_leaf_step *s, const double *PMB_RESTRICT step,
+                                           double *PMB_RESTRICT wide, float *PMB_RESTRICT narrow) {
     const int64_t K = s->n_classes;
     const double mean = pmb_sum(step, K) / (double)K, rate = s->rate;
     if (wide) {

@@ -14,7 +14,7 @@
 
 /* One tree, and the rows that are followed. Rows of numbers have `width` lanes, a multiple of 4; those of no class are 0. */
 typedef struct {
-    const pmb_steps *steps;
+    const pmb_leaf_step *steps;
     int64_t n;             /* rows that are followed */
     float *scratch;        /* (threads, width) */
     const float *gradient; /* (m, width) */
@@ -34,7 +34,7 @@ typedef struct {
  * alone in its leaf gets nothing. */
 PMB_CLONES PMB_STATIC void pmb_add_left_out(const pmb_left_out *t, int64_t first, int64_t last,
                                             float *PMB_RESTRICT scratch) {
-    const pmb_steps *s = t->steps;
+    const pmb_leaf_step *s = t->steps;
     const int64_t K = t->width / 4 * 4; /* which the compiler then knows to be a multiple */
     const float n_classes = (float)s->n_classes;
     const float l2 = (float)s->l2, share = (float)s->share, top = (float)s->largest,

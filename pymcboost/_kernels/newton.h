@@ -12,14 +12,17 @@
 
 #include "lanes.h"
 
+/* The objective at one w: sums over ordered pairs (c, r) of different classes. */
 typedef struct {
     int K, logistic;
-    const double *plus, *minus, *n_plus, *n_minus; /* K x K, diagonal ignored */
+    /* (K, K), diagonal ignored; n_plus, n_minus: logistic only */
+    const double *plus, *minus, *n_plus, *n_minus;
     double diagonal, nu;
-    double *up, *down;  /* e^{w}, e^{-w} */
-    double *slope;      /* K: gradient */
-    double *curve;      /* K x K: symmetric second derivatives of the pairs */
-    double value, mass; /* objective; scale of the gradient without cancellation */
+    double *up, *down; /* (K,) e^{w}, e^{-w} */
+    double *slope;     /* (K,) gradient */
+    double *curve;     /* (K, K) second derivatives of the pairs, symmetric */
+    double value;      /* of the objective */
+    double mass;       /* scale of the gradient, without cancellation */
 } pmb_class_pairs;
 
 PMB_INLINE double pmb_class_pairs_value(pmb_class_pairs *p, const double *w, int with_derivatives) {

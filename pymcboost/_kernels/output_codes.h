@@ -1,6 +1,8 @@
-/* Rows of residuals rho (m, K) under a column mu in {-1, 0, +1}^K and a function g: v_ik = rho_ik + mu_k g_i.
- * Largest values of a row are found for PMB_COLOUR_ROWS rows at once, a lane each; sums over the rows are taken row by
- * row, a lane for each class, so that they do not depend on the number of lanes. */
+/* Columns of HingeBoost.OC's output code, which colour the classes: costs and margins of rows of residuals.
+ *
+ * rho (m, K) are the residuals, mu in {-1, 0, +1}^K a column ("colour" below), g a function: v_ik = rho_ik + mu_k g_i.
+ * Largest values of a row are found for PMB_COLOUR_ROWS rows at once, a lane each. Sums over the rows are taken row by row, a
+ * lane for each class, so that they do not depend on the number of lanes. */
 #ifndef PYMCBOOST_OUTPUT_CODES_H
 #define PYMCBOOST_OUTPUT_CODES_H
 

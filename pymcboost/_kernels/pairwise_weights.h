@@ -1,4 +1,5 @@
-/* Weight updates and K x K sums for the pairwise losses: instantiates pairwise_weights_body.h. */
+/* Weights of the pairwise losses, on rows of one class: K x K sums by side of a stump, and updates. Includes
+ * pairwise_weights_body.h for all variants. */
 #ifndef PYMCBOOST_PAIRWISE_WEIGHTS_H
 #define PYMCBOOST_PAIRWISE_WEIGHTS_H
 

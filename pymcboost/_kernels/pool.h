@@ -41,20 +41,21 @@ typedef struct {
     char apart[48];
 } pmb_range;
 
+/* A job of n pieces on the list; it stays on the stack of its caller until no helper is inside. */
 typedef struct pmb_job {
     pmb_piece do_it;
     void *what;
-    int32_t seats, taken; /* for helpers */
+    int32_t seats, taken; /* helpers that may join, and have joined */
     int32_t inside;       /* twice the number of helpers at work, plus 1 where the caller sleeps */
     int32_t n_ranges;
-    struct pmb_job *after;
+    struct pmb_job *after; /* the next job of the list */
     pmb_range range[PMB_MOST_RANGES];
 } pmb_job;
 
-/* Where threads sleep until a number changes. */
+/* Where threads wait until `changes` changes: they look for a while, and then sleep. */
 typedef struct {
     int64_t changes;
-    int32_t lookers, sleepers; /* who wait: the first have not gone to sleep yet */
+    int32_t lookers, sleepers; /* threads that look, and that sleep */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
 } pmb_gate;

@@ -9,9 +9,11 @@
 #define PMB_SIGN_LANES 16
 #define PMB_SIGN_ROWS 8 /* rows whose sums stay in registers */
 
-/* Signs of the classes of block after block (sum of the counts, 16), and the size by class; see pmb_vr_project_. */
+/* Directions in which gradients are added up, all of whose numbers are a sign times the size of the class. */
 typedef struct {
-    const float *sign, *size;
+    const float *sign; /* (sum of the counts, 16) signs of the classes of block after block */
+    const float *size; /* by class */
+    /* those of block b are classes[start[b]] to classes[start[b + 1]], see pmb_vr_project_ */
     const int32_t *classes;
     const int64_t *start;
 } pmb_signs;

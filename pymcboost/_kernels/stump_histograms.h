@@ -1,4 +1,5 @@
-/* Histograms of stumps in whole numbers of units, whose sums do not depend on the order or division of the rows. */
+/* Histograms of stumps in whole numbers of units, whose sums do not depend on the order of the rows or on how they are divided
+ * among workers. Includes stump_histograms_body.h for int32 and double, 4, 8 and 16 lanes. */
 #ifndef PYMCBOOST_STUMP_HISTOGRAMS_H
 #define PYMCBOOST_STUMP_HISTOGRAMS_H
 

@@ -1,5 +1,5 @@
-/* Shared decision-stump search: instantiates stumps_body.h for float and double weights, 4, 8 and 16 lanes, and vectors
- * of 64 and 32 bytes. */
+/* The search for decision stumps. Includes stumps_body.h for float and double weights, 4, 8 and 16 lanes, and vectors of 64 and
+ * 32 bytes. */
 #ifndef PYMCBOOST_STUMPS_H
 #define PYMCBOOST_STUMPS_H
 
@@ -10,17 +10,18 @@
 /* Sums over rows are formed in blocks of this many rows, added in order. */
 #define PMB_BLOCK_ROWS 4096
 
-/* Best split found so far for one feature. pos: index of the threshold; edge = (sum right) - (sum left). */
+/* Best split so far of one slot, a feature in a byte of codes. */
 typedef struct {
-    double edge;
-    int32_t pos;
+    double edge; /* sum right minus sum left of the gradients of class cls; 0: there is none */
+    int32_t pos; /* number of the threshold */
     int32_t cls;
     int32_t nan_left;
-} pmb_best;
+} pmb_best_stump;
 
-/* A candidate replaces the best only if it is better by more than the tie tolerance, or ties and comes first. */
-PMB_INLINE void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_left, int32_t cls,
-                          double tie) {
+/* A candidate replaces the best only if it is better by more than the tie tolerance, or ties and comes first: ties within a
+ * slot are decided here. */
+PMB_INLINE void pmb_offer(pmb_best_stump *best, double edge, int32_t pos, int32_t nan_left,
+                          int32_t cls, double tie) {
     double now = fabs(edge), old = fabs(best->edge);
     int first = pos < best->pos ||
                 (pos == best->pos &&
@@ -36,17 +37,17 @@ PMB_INLINE void pmb_offer(pmb_best *best, double edge, int32_t pos, int32_t nan_
 /* What becomes of the edges of every split. The code of a split is 2 pos + nan_left. */
 enum { PMB_FIND_BEST, PMB_FIND_EACH, PMB_FIND_ABS, PMB_FIND_SQUARES, PMB_FIND_ALL };
 
-/* Where results go. BEST: the best of all classes of every slot; EACH: that of each class. For every split: ABS the sum
- * of the classes' |edge|, SQUARES that of their squares, ALL every edge. */
+/* Where results go, of one mode. BEST: the best of all classes of every slot; EACH: that of each class. For every split: ABS
+ * the sum of the classes' |edge|, SQUARES that of their squares, ALL every edge. */
 typedef struct {
     int mode;
-    pmb_best *best;
-    double *edge;      /* EACH: (slots, width) */
-    int32_t *code;     /* EACH: (slots, width) */
-    double *total;     /* ABS, SQUARES: (splits,), zeros; ALL: (splits, width) */
-    const int64_t *at; /* (slots,) first split of each slot in total */
-    int64_t width;
-} pmb_found;
+    pmb_best_stump *best; /* BEST: (slots,) */
+    double *edge;         /* EACH: (slots, width) */
+    int32_t *code;        /* EACH: (slots, width) */
+    double *total;        /* ABS, SQUARES: (splits,), zeros; ALL: (splits, width) */
+    const int64_t *at;    /* (slots,) first split of each slot in total */
+    int64_t width;        /* classes, padded */
+} pmb_stump_results;
 
 /* h = -1 on the left of a split of a slot of a tiled byte, +1 on the right. Its bin is code / stride % bins; missing: the
  * bin that goes left besides those up to pos, or -1. Division by multiplication: exact for bytes and divisors up to 256. */

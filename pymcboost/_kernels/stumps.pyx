@@ -16,7 +16,7 @@ from .pool cimport run
 import numpy as np
 
 cdef extern from "stumps.h" nogil:
-    ctypedef struct pmb_best:
+    ctypedef struct pmb_best_stump:
         double edge
         int32_t pos
         int32_t cls
@@ -27,9 +27,9 @@ cdef extern from "stumps.h" nogil:
         PMB_FIND_ABS
         PMB_FIND_SQUARES
         PMB_FIND_ALL
-    ctypedef struct pmb_found:
+    ctypedef struct pmb_stump_results:
         int mode
-        pmb_best *best
+        pmb_best_stump *best
         double *edge
         int32_t *code
         double *total
@@ -41,17 +41,17 @@ cdef extern from "stumps.h" nogil:
     void pmb_totals(int is_double, int lanes, const void *A, int64_t m, double *totals)
     void pmb_sizes(int is_double, int lanes, const void *A, int64_t n, double magic, int64_t *sums)
     void pmb_scan_cells(int is_narrow, int lanes, const void *cells, int64_t width, int bins, int missing, double unit,
-                        int cls0, double tie, double *room, const pmb_found *found, int64_t slot)
+                        int cls0, double tie, double *room, const pmb_stump_results *results, int64_t slot)
     void pmb_search_tile(int is_double, int lanes, const uint8_t *codes, int64_t m, const void *A,
                          const int32_t *byte_cells, const int32_t *byte_ptr, const int32_t *slot_stride,
                          const int32_t *slot_bins, const uint8_t *slot_missing, int cls0, double tie, void *scratch,
-                         const pmb_found *found)
+                         const pmb_stump_results *results)
     void pmb_search_list(int is_double, int lanes, const int32_t *rows, const uint8_t *codes, int64_t n, const void *A,
                          const double *totals, int mode, int bins, int missing, int cls0, double tie, void *scratch,
-                         const pmb_found *found, int64_t slot)
+                         const pmb_stump_results *results, int64_t slot)
     void pmb_search_sorted(int is_double, int lanes, const int32_t *rows, int64_t n, int64_t n_missing,
                            int64_t default_at, int split_missing, const void *A, const double *totals, int cls0,
-                           double tie, const pmb_found *found, int64_t slot)
+                           double tie, const pmb_stump_results *results, int64_t slot)
 
 ctypedef fused real:
     float
@@ -65,20 +65,20 @@ cdef enum:
     UNSET = 1 << 30
 
 BEST = np.dtype({"names": ["edge", "pos", "cls", "nan_left"], "formats": ["f8", "i4", "i4", "i4"],
-                 "offsets": [0, 8, 12, 16], "itemsize": sizeof(pmb_best)})
+                 "offsets": [0, 8, 12, 16], "itemsize": sizeof(pmb_best_stump)})
 
 
 cdef class Target:
     """Where the results of one store of features go: ``n`` slots of ``result`` from ``first`` on."""
 
-    cdef pmb_found found
+    cdef pmb_stump_results results
     cdef readonly object result
 
     def __init__(self, result, int64_t first, int64_t n):
         self.result = result
-        self.found.mode, self.found.width = PMB_FIND_BEST, 0
-        self.found.best, self.found.edge, self.found.code = NULL, NULL, NULL
-        self.found.total, self.found.at = NULL, NULL
+        self.results.mode, self.results.width = PMB_FIND_BEST, 0
+        self.results.best, self.results.edge, self.results.code = NULL, NULL, NULL
+        self.results.total, self.results.at = NULL, NULL
         if n:
             result.aim(self, first, n)
 
@@ -99,7 +99,7 @@ class Best:
     def aim(self, Target target, int64_t first, int64_t n):
         """Have the target lead to ``n`` slots, one or more."""
         cdef uint8_t[::1] raw = self.records.view(np.uint8)
-        target.found.best = <pmb_best *> &raw[0] + first
+        target.results.best = <pmb_best_stump *> &raw[0] + first
 
 
 class BestOfEach:
@@ -124,8 +124,8 @@ class BestOfEach:
         """As `Best.aim`."""
         cdef double[:, ::1] edge = self.edge
         cdef int32_t[:, ::1] code = self.code
-        target.found.mode, target.found.width = PMB_FIND_EACH, edge.shape[1]
-        target.found.edge, target.found.code = &edge[first, 0], &code[first, 0]
+        target.results.mode, target.results.width = PMB_FIND_EACH, edge.shape[1]
+        target.results.edge, target.results.code = &edge[first, 0], &code[first, 0]
 
 
 def first_splits(lengths):
@@ -153,8 +153,8 @@ class Totals:
         """As `Best.aim`."""
         cdef double[::1] total = self.total
         cdef const int64_t[::1] start = self.start
-        target.found.mode = PMB_FIND_SQUARES if self.squares else PMB_FIND_ABS
-        target.found.total, target.found.at = &total[0], &start[first]
+        target.results.mode = PMB_FIND_SQUARES if self.squares else PMB_FIND_ABS
+        target.results.total, target.results.at = &total[0], &start[first]
         total[start[first]: start[first + n]] = 0
 
 
@@ -177,8 +177,8 @@ class AllEdges:
         """As `Best.aim`."""
         cdef double[:, ::1] edge = self.edge
         cdef const int64_t[::1] start = self.start
-        target.found.mode, target.found.width = PMB_FIND_ALL, edge.shape[1]
-        target.found.total, target.found.at = &edge[0, 0], &start[first]
+        target.results.mode, target.results.width = PMB_FIND_ALL, edge.shape[1]
+        target.results.total, target.results.at = &edge[0, 0], &start[first]
 
 
 # What a search reads and writes; each search has some of it. A piece is a slot, that is a feature, or a tile of them.
@@ -190,7 +190,7 @@ cdef struct Search:
     const double *sums      # (n_blocks, lanes)
     char *scratch           # of each thread
     int64_t scratch_bytes
-    pmb_found found
+    pmb_stump_results results
     const uint8_t *tiles
     const int32_t *byte_cells
     const int32_t *byte_ptr
@@ -239,9 +239,9 @@ cdef int aligned(const void *p, str name) except -1:
     return 0
 
 
-cdef void reset(const pmb_found *found, int64_t first, int64_t n) noexcept nogil:
+cdef void reset(const pmb_stump_results *results, int64_t first, int64_t n) noexcept nogil:
     cdef int64_t j
-    cdef pmb_best *best = found.best
+    cdef pmb_best_stump *best = results.best
     if best == NULL:
         return
     for j in range(first, first + n):
@@ -296,7 +296,7 @@ def scan_cells(const cell[:, ::1] cells, const int64_t[::1] at, const int32_t[::
         return
     p.is_narrow, p.item, p.width, p.lanes = cell is int32_t, sizeof(cell), cells.shape[1], lanes
     p.n_blocks, p.cells, p.ptr = <int> ((p.width + lanes - 1) // lanes), <const char *> &cells[0, 0], &at[0]
-    p.bins, p.missing, p.unit, p.tie, p.found = &bins[0], &missing[0], unit, tie, best.found
+    p.bins, p.missing, p.unit, p.tie, p.results = &bins[0], &missing[0], unit, tie, best.results
     set_scratch(&p, scratch)
     with nogil:
         run(n_threads, at.shape[0], cells_piece, &p)
@@ -305,10 +305,10 @@ def scan_cells(const cell[:, ::1] cells, const int64_t[::1] at, const int32_t[::
 cdef void cells_piece(void *what, int64_t s, int thread) noexcept nogil:
     cdef const Search *p = <const Search *> what
     cdef int b
-    reset(&p.found, s, 1)
+    reset(&p.results, s, 1)
     for b in range(p.n_blocks):
         pmb_scan_cells(p.is_narrow, p.lanes, p.cells + p.ptr[s] * p.width * p.item, p.width, p.bins[s], p.missing[s],
-                       p.unit, b * p.lanes, p.tie, <double *> (p.scratch + thread * p.scratch_bytes), &p.found, s)
+                       p.unit, b * p.lanes, p.tie, <double *> (p.scratch + thread * p.scratch_bytes), &p.results, s)
 
 
 def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const int32_t[::1] byte_cells,
@@ -329,7 +329,7 @@ def search_tiles(const real[:, :, ::1] A, const uint8_t[:, :, ::1] tiles, const 
     best : OUT
     """
     cdef Search p = search_in(A)
-    p.tie, p.found = tie, best.found
+    p.tie, p.results = tie, best.results
     if not tiles.shape[0]:
         return
     set_scratch(&p, scratch)
@@ -343,11 +343,11 @@ cdef void tile_piece(void *what, int64_t g, int thread) noexcept nogil:
     cdef const Search *p = <const Search *> what
     cdef int64_t first = p.byte_ptr[4 * g]
     cdef int b
-    reset(&p.found, first, p.byte_ptr[4 * g + 4] - first)
+    reset(&p.results, first, p.byte_ptr[4 * g + 4] - first)
     for b in range(p.n_blocks):
         pmb_search_tile(p.is_double, p.lanes, p.tiles + g * p.m * 4, p.m, p.A + b * p.block_size,
                         p.byte_cells + 4 * g, p.byte_ptr + 4 * g, p.stride, p.bins, p.missing, b * p.lanes, p.tie,
-                        p.scratch + thread * p.scratch_bytes, &p.found)
+                        p.scratch + thread * p.scratch_bytes, &p.results)
 
 
 def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] rows,
@@ -363,7 +363,7 @@ def search_lists(const real[:, :, ::1] A, const double[:, ::1] sums, const int64
     best : OUT
     """
     cdef Search p = search_in(A)
-    p.tie, p.found = tie, best.found
+    p.tie, p.results = tie, best.results
     if ptr.shape[0] < 2:
         return
     set_scratch(&p, scratch)
@@ -377,11 +377,11 @@ cdef void list_piece(void *what, int64_t s, int thread) noexcept nogil:
     cdef const Search *p = <const Search *> what
     cdef int64_t first = p.ptr[s], n = p.ptr[s + 1] - first
     cdef int b
-    reset(&p.found, s, 1)
+    reset(&p.results, s, 1)
     for b in range(p.n_blocks):
         pmb_search_list(p.is_double, p.lanes, p.rows + first, p.codes + first, n, p.A + b * p.block_size,
                         p.sums + b * p.lanes, p.mode[s], p.bins[s], p.missing[s], b * p.lanes, p.tie,
-                        p.scratch + thread * p.scratch_bytes, &p.found, s)
+                        p.scratch + thread * p.scratch_bytes, &p.results, s)
 
 
 def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] order,
@@ -398,7 +398,7 @@ def search_sorted(const real[:, :, ::1] A, const double[:, ::1] sums, const int6
     best : OUT
     """
     cdef Search p = search_in(A)
-    p.tie, p.found = tie, best.found
+    p.tie, p.results = tie, best.results
     if ptr.shape[0] < 2:
         return
     p.rows, p.ptr, p.sums = &order[0] if order.shape[0] else NULL, &ptr[0], &sums[0, 0]
@@ -411,10 +411,10 @@ cdef void sorted_piece(void *what, int64_t s, int thread) noexcept nogil:
     cdef const Search *p = <const Search *> what
     cdef int64_t first = p.ptr[s], n = p.ptr[s + 1] - first
     cdef int b
-    reset(&p.found, s, 1)
+    reset(&p.results, s, 1)
     for b in range(p.n_blocks):
         pmb_search_sorted(p.is_double, p.lanes, p.rows + first, n, p.n_missing[s], p.default_at[s], p.missing[s],
-                          p.A + b * p.block_size, p.sums + b * p.lanes, b * p.lanes, p.tie, &p.found, s)
+                          p.A + b * p.block_size, p.sums + b * p.lanes, b * p.lanes, p.tie, &p.results, s)
 
 
 def pick(best, const int32_t[::1] feature, double tie):
@@ -423,7 +423,7 @@ def pick(best, const int32_t[::1] feature, double tie):
     cdef int64_t s, n = feature.shape[0], at = -1
     if n == 0:
         return -1
-    cdef const pmb_best *slots = <const pmb_best *> &raw[0]
+    cdef const pmb_best_stump *slots = <const pmb_best_stump *> &raw[0]
     cdef double top = 0
     for s in range(n):
         top = max(top, abs(slots[s].edge))

@@ -157,29 +157,30 @@ PMB_INLINE void FN(consider_)(FN(scan_) * s, const FN(lanes_) * e, double code, 
 #endif
 }
 
-PMB_INLINE void FN(start_)(FN(scan_) * s, int cls0, const pmb_found *found, int64_t slot) {
-    s->mode = found->mode;
-    s->width = found->width;
+PMB_INLINE void FN(start_)(FN(scan_) * s, int cls0, const pmb_stump_results *results,
+                           int64_t slot) {
+    s->mode = results->mode;
+    s->width = results->width;
     s->total = NULL;
-    if (found->mode >= PMB_FIND_ABS)
-        s->total = found->mode == PMB_FIND_ALL
-                       ? found->total + found->at[slot] * found->width + cls0
-                       : found->total + found->at[slot];
+    if (results->mode >= PMB_FIND_ABS)
+        s->total = results->mode == PMB_FIND_ALL
+                       ? results->total + results->at[slot] * results->width + cls0
+                       : results->total + results->at[slot];
     CLEAR_LANES(s->bar);
     CLEAR_LANES(s->edge);
     CLEAR_LANES(s->code);
 }
 
-PMB_INLINE void FN(finish_)(const FN(scan_) * s, int cls0, double tie, const pmb_found *found,
-                            int64_t slot) {
+PMB_INLINE void FN(finish_)(const FN(scan_) * s, int cls0, double tie,
+                            const pmb_stump_results *results, int64_t slot) {
     double edge[LANES] ALIGNED_LANES, at[LANES] ALIGNED_LANES, top = 0;
     if (s->total) return;
     COPY_LANES(edge, s->edge);
     COPY_LANES(at, s->code);
-    if (found->mode == PMB_FIND_EACH) {
+    if (results->mode == PMB_FIND_EACH) {
         for (int l = 0; l < LANES; l++) {
-            found->edge[slot * found->width + cls0 + l] = edge[l];
-            found->code[slot * found->width + cls0 + l] = (int32_t)at[l];
+            results->edge[slot * results->width + cls0 + l] = edge[l];
+            results->code[slot * results->width + cls0 + l] = (int32_t)at[l];
         }
         return;
     }
@@ -190,17 +191,17 @@ PMB_INLINE void FN(finish_)(const FN(scan_) * s, int cls0, double tie, const pmb
     for (int l = 0; l < LANES; l++)
         if (fabs(edge[l]) * tie >= top && (lane < 0 || at[l] < at[lane])) lane = l;
     int32_t code = (int32_t)at[lane];
-    pmb_offer(found->best + slot, edge[lane], code >> 1, code & 1, cls0 + lane, tie);
+    pmb_offer(results->best + slot, edge[lane], code >> 1, code & 1, cls0 + lane, tie);
 }
 
 /* Scan the sums G[bins][LANES] of a feature's bins in order of value. missing: 0, or the last bin holds the missing
  * values, which may (1) or may not (2) be split from all others. */
 PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missing, int cls0,
-                               double tie, const pmb_found *found, int64_t slot) {
+                               double tie, const pmb_stump_results *results, int64_t slot) {
     FN(scan_) s;
     FN(lanes_) e, left;
     int values = bins - (missing != 0), cuts = missing == 1 ? values : values - 1;
-    FN(start_)(&s, cls0, found, slot);
+    FN(start_)(&s, cls0, results, slot);
     CLEAR_LANES(e);
     for (int b = 0; b < bins; b++) DOUBLE_ADD(e, G + b * LANES);
     for (int b = 0; b < cuts; b++) {
@@ -212,7 +213,7 @@ PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missi
             FN(consider_)(&s, (const FN(lanes_) *)&left, 2.0 * b + 1, tie);
         }
     }
-    FN(finish_)(&s, cls0, tie, found, slot);
+    FN(finish_)(&s, cls0, tie, results, slot);
 }
 
 /* Scan the sums of a slot that are whole numbers of units in rows of `width` columns, of which those from cls0 on are
@@ -220,7 +221,7 @@ PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missi
 PMB_CLONES PMB_STATIC void FN(pmb_scan_cells_)(int is_narrow, const void *cells, int64_t width,
                                                int bins, int missing, double unit, int cls0,
                                                double tie, double *PMB_RESTRICT room,
-                                               const pmb_found *found, int64_t slot) {
+                                               const pmb_stump_results *results, int64_t slot) {
     int n = width - cls0 < LANES ? (int)(width - cls0) : LANES;
     memset(room, 0, sizeof(double) * LANES * bins);
     for (int64_t b = 0; b < bins; b++)
@@ -228,7 +229,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_scan_cells_)(int is_narrow, const void *cells,
             room[b * LANES + l] = (is_narrow ? (double)((const int32_t *)cells)[at + l]
                                              : ((const double *)cells)[at + l]) *
                                   unit;
-    FN(scan_bins_)(room, bins, missing, cls0, tie, found, slot);
+    FN(scan_bins_)(room, bins, missing, cls0, tie, results, slot);
 }
 
 /* All features of one tile. A byte may hold several features in mixed radix (slot: one feature of one byte); its
@@ -238,7 +239,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m,
                                                 const int32_t *slot_stride,
                                                 const int32_t *slot_bins,
                                                 const uint8_t *slot_missing, int cls0, double tie,
-                                                void *scratch, const pmb_found *found) {
+                                                void *scratch, const pmb_stump_results *results) {
     const REAL *A = (const REAL *)A_;
     REAL *hist = (REAL *)scratch;
     double *sums = (double *)((char *)scratch + 4 * 256 * LANES * sizeof(double));
@@ -265,14 +266,14 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m,
         for (int slot = byte_ptr[k + 1] - 1; slot >= byte_ptr[k]; slot--) {
             int stride = slot_stride[slot], n = slot_bins[slot];
             if (stride == 1) { /* the lowest digit: every higher one has been summed out */
-                FN(scan_bins_)(cells, n, slot_missing[slot], cls0, tie, found, slot);
+                FN(scan_bins_)(cells, n, slot_missing[slot], cls0, tie, results, slot);
                 break;
             }
             memset(bins, 0, sizeof(double) * LANES * n);
             for (int b = 0; b < n; b++)
                 for (int c = 0; c < stride; c++)
                     PMB_LANES(l, LANES) bins[b * LANES + l] += cells[(b * stride + c) * LANES + l];
-            FN(scan_bins_)(bins, n, slot_missing[slot], cls0, tie, found, slot);
+            FN(scan_bins_)(bins, n, slot_missing[slot], cls0, tie, results, slot);
             for (int c = stride; c < n_cells; c++)
                 PMB_LANES(l, LANES) cells[(c % stride) * LANES + l] += cells[c * LANES + l];
             n_cells = stride;
@@ -281,10 +282,12 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m,
 }
 
 /* A skewed feature: only the n rows outside its most frequent bin are listed, that bin is the total minus the rest. */
-PMB_CLONES PMB_STATIC void
-FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows, const uint8_t *PMB_RESTRICT codes, int64_t n,
-                     const void *A_, const double *totals, int mode, int bins, int missing,
-                     int cls0, double tie, void *scratch, const pmb_found *found, int64_t slot) {
+PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows,
+                                                const uint8_t *PMB_RESTRICT codes, int64_t n,
+                                                const void *A_, const double *totals, int mode,
+                                                int bins, int missing, int cls0, double tie,
+                                                void *scratch, const pmb_stump_results *results,
+                                                int64_t slot) {
     const REAL *A = (const REAL *)A_;
     REAL *hist = (REAL *)scratch;
     double *sums = (double *)((char *)scratch + 4 * 256 * LANES * sizeof(double));
@@ -299,7 +302,7 @@ FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows, const uint8_t *PMB_RESTRI
     for (int b = 0; b < bins; b++)
         PMB_LANES(l, LANES) rest[l] += sums[b * LANES + l];
     PMB_LANES(l, LANES) sums[mode * LANES + l] = totals[l] - rest[l];
-    FN(scan_bins_)(sums, bins, missing, cls0, tie, found, slot);
+    FN(scan_bins_)(sums, bins, missing, cls0, tie, results, slot);
 }
 
 #define ROW_OF(entry) ((entry) < 0 ? ~(entry) : (entry))
@@ -324,14 +327,14 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
                                                   int64_t n_missing, int64_t default_at,
                                                   int split_missing, const void *A_,
                                                   const double *totals, int cls0, double tie,
-                                                  const pmb_found *found, int64_t slot) {
+                                                  const pmb_stump_results *results, int64_t slot) {
     const REAL *A = (const REAL *)A_;
     FN(scan_) s;
     FN(lanes_) e, of_missing, rest, left;
     int64_t values = n - n_missing, ahead = 8;
     double whole[LANES] ALIGNED_LANES;
     memcpy(whole, totals, sizeof whole);
-    FN(start_)(&s, cls0, found, slot);
+    FN(start_)(&s, cls0, results, slot);
     CLEAR_LANES(of_missing);
     CLEAR_LANES(rest);
     COPY_LANES(e, whole);
@@ -360,7 +363,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT ro
     }
 #undef CLOSE_RUN
 #undef ROW_OF
-    FN(finish_)(&s, cls0, tie, found, slot);
+    FN(finish_)(&s, cls0, tie, results, slot);
 }
 
 #undef FN

@@ -160,7 +160,7 @@ PMB_CLONES PMB_STATIC double pmb_svm_dot(const double *PMB_RESTRICT w, const flo
     return ((sum[0] + sum[4]) + (sum[1] + sum[5])) + ((sum[2] + sum[6]) + (sum[3] + sum[7])) + rest;
 }
 
-/* Rows of a matrix, dense (pointers NULL) or CSR. */
+/* Rows of a linear kernel: dense (n, d) where ptr is NULL, else compressed sparse rows. */
 typedef struct {
     const float *data;
     const int64_t *ptr;
@@ -192,13 +192,15 @@ PMB_INLINE void pmb_svm_row_add(const pmb_svm_rows *X, int64_t i, double scale, 
         w[X->column[k]] += scale * (double)X->data[k];
 }
 
-/* Where the coordinate steps are: n rows that may move, of which active holds the first `size` and then those shrunk;
- * the epoch, its next row, and the largest and smallest E that it has met; sum_i beta_i and the bias; the bounds on E
- * from which rows are shrunk. */
+/* Where the coordinate steps are between two calls. */
 typedef struct {
-    int64_t n, size, epoch, at;
-    double sum, b, upper, lower, most, least;
-    uint64_t random;
+    int64_t n;           /* rows that may move */
+    int64_t size;        /* the first so many of `active` are walked; the others have been shrunk */
+    int64_t epoch, at;   /* the epoch, and its next row */
+    double sum, b;       /* sum_i beta_i, and the bias */
+    double upper, lower; /* bounds on E from which on rows are shrunk */
+    double most, least;  /* the largest and the smallest E of the epoch so far */
+    uint64_t random;     /* state of the random numbers */
 } pmb_svm_walk;
 
 /* active: (n,) scratch. The bias given is that which goes with the beta given: the centre is what is left. */

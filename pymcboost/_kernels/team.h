@@ -1,4 +1,4 @@
-/* How kernels share work among threads: what they know of the pool, see pool.h. */
+/* What kernels know of the pool of threads (pool.h): how to share work, how pieces wait for each other, and locks. */
 #ifndef PYMCBOOST_TEAM_H
 #define PYMCBOOST_TEAM_H
 

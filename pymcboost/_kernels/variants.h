@@ -1,4 +1,4 @@
-/* Includes PMB_BODY once for each of float and double weights and 4, 8 and 16 lanes. */
+/* Makes the variants of a body: includes PMB_BODY once for each of float and double and 4, 8 and 16 lanes. */
 #ifdef PMB_BODY
 #define REAL float
 #define RTAG f

@@ -1,8 +1,8 @@
-/* Losses on row-major scores F (m, blocks * lanes): gradients of whole rows, and sums over the rows of a leaf.
+/* Losses of vector trees on scores F (m, blocks * lanes): gradients of rows, and sums over the rows of a leaf. Includes
+ * vector_loss_body.h for 4, 8 and 16 lanes.
  *
  * A gradient row has its own class positive, the others negative, and sums to zero. softmax: y - p. logistic: minus the
- * sigmoid of F_r - F_y for every other class r, and their sum for the own class y.
- */
+ * sigmoid of F_r - F_y for every other class r, and their sum for the own class y. */
 #ifndef PYMCBOOST_VECTOR_LOSS_H
 #define PYMCBOOST_VECTOR_LOSS_H
 

@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from .aligned import aligned_zeros
 from .pool cimport run
 from .leaf_vectors cimport (
-    or_null, pmb_signs, pmb_signs_of, pmb_steps, pmb_steps_of, pmb_sum, pmb_values_of, steps_of,
+    or_null, pmb_signs, pmb_signs_of, pmb_leaf_step, pmb_leaf_steps, pmb_sum, pmb_leaf_values, leaf_step_of,
 )
 
 import numpy as np
@@ -27,7 +27,7 @@ cdef extern from "leaf_vectors.h" nogil:
 
 cdef extern from "left_out.h" nogil:
     ctypedef struct pmb_left_out:
-        const pmb_steps *steps
+        const pmb_leaf_step *steps
         int64_t n
         float *scratch
         const float *gradient
@@ -105,7 +105,7 @@ cdef struct Pass:
     const double *magics
     double *table
     uint8_t *small
-    const pmb_steps *steps
+    const pmb_leaf_step *steps
 
 
 cdef Pass rows_pass(const float[:, ::1] G, const double[::1] weight, int lanes, double magic):
@@ -499,7 +499,7 @@ def softmax_values(const float[:, ::1] G, const double[::1] weight, int lanes, c
     """
     cdef Pass p = leaves_pass(G, weight, lanes, rows, leaf_start)
     cdef int64_t n = leaf_start.shape[0] - 1, width = G.shape[1]
-    cdef pmb_steps s = steps_of(how, width, magic[0])
+    cdef pmb_leaf_step s = leaf_step_of(how, width, magic[0])
     value_, small_ = np.empty((n, width)), np.empty(n, dtype=np.uint8)
     cdef double[:, ::1] value = value_, step = np.empty((n_threads, width))
     cdef int64_t[:, ::1] sums = np.empty((n_threads, 2 * width), dtype=np.int64)
@@ -520,8 +520,8 @@ cdef void softmax_piece(void *what, int64_t j, int thread) noexcept nogil:
     cdef double *step = p.scratch + thread * p.width
     cdef float *kept
     pmb_vr_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, count, p.magics, sums)
-    p.small[j] = pmb_steps_of(p.steps, <const int64_t *> sums, count, step)
-    pmb_values_of(p.steps, step, p.table + j * p.width, NULL)
+    p.small[j] = pmb_leaf_steps(p.steps, <const int64_t *> sums, count, step)
+    pmb_leaf_values(p.steps, step, p.table + j * p.width, NULL)
     if p.out != NULL:
         kept = p.out + 2 * j * p.width
         for k in range(2 * p.width):
@@ -551,7 +551,7 @@ def add_left_out(const float[:, ::1] G not None, const double[::1] weight not No
     cdef int64_t n = alone.shape[0]
     cdef const int64_t[::1] size = count, number = numbers
     cdef const int32_t[::1] of_row = leaf, row = rows
-    cdef pmb_steps s = steps_of(how, sums.shape[2], 1.0)
+    cdef pmb_leaf_step s = leaf_step_of(how, sums.shape[2], 1.0)
     cdef float[:, ::1] scratch = np.empty((n_threads, G.shape[1]), dtype=np.float32)
     cdef pmb_left_out t
     if not n:

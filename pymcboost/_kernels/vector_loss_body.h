@@ -1,4 +1,5 @@
-/* Template body: define LANES (4, 8 or 16) before each inclusion. */
+/* Template body of vector_loss.h: define LANES (4, 8 or 16) before each inclusion. Its parts are vector_loss_pieces.h and
+ * vector_loss_sums.h. */
 #ifdef LANES
 #define FN(name) PMB_CAT2(name, r, LANES)
 #define GROUP 8 /* rows */

@@ -1,4 +1,4 @@
-/* The functions of vector_loss.h by their number of lanes. */
+/* Calls the variants of vector_loss_body.h by the number of lanes. */
 #ifndef PYMCBOOST_VECTOR_LOSS_LANES_H
 #define PYMCBOOST_VECTOR_LOSS_LANES_H
 

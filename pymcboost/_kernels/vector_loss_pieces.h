@@ -1,4 +1,4 @@
-/* Part of vector_loss_body.h: gradients where registers are shorter than a block of lanes. */
+/* Part of vector_loss_body.h: gradients on CPUs whose registers are shorter than a block of lanes. */
 #ifdef LANES
 /* Largest of a block's lanes, in vectors of four. */
 PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {

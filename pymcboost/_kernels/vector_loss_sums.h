@@ -1,4 +1,4 @@
-/* Part of vector_loss_body.h: sums over rows, in units, see pmb_bits. */
+/* Part of vector_loss_body.h: sums over the rows of a leaf, and over all rows, in units (see pmb_bits). */
 #ifdef LANES
 /* Largest |g| of rows, by lane, of `span` blocks from block b on. */
 PMB_INLINE void FN(pmb_vr_tops_of_)(const float *PMB_RESTRICT G, int64_t L, int b, const int span,
