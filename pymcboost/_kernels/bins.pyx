@@ -153,7 +153,7 @@ def code_columns(const real[:, :] X, const int64_t[::1] rows, const float[::1] c
     cdef int64_t m = rows.shape[0], d = X.shape[1], g, c, f, i, low, n, half
     cdef int64_t together = max(FEWEST_COLUMNS, min(<int64_t> COLUMNS, COLUMNS_BYTES // (4 * max(m, 1))))
     cdef float[:, ::1] columns = np.empty((n_threads, together * max(m, 1)), dtype=np.float32)
-    cdef const float *its
+    cdef const float *own
     cdef float *block
     cdef float x
     for g in prange((d + together - 1) // together if m else 0, nogil=True, num_threads=n_threads, schedule="dynamic"):
@@ -161,7 +161,7 @@ def code_columns(const real[:, :] X, const int64_t[::1] rows, const float[::1] c
         gather(X, rows, g * together, min(together, d - g * together), block)
         for c in range(min(together, d - g * together)):
             f = g * together + c
-            its = &cuts[0] + start[f]
+            own = &cuts[0] + start[f]
             for i in range(m):
                 x = block[c * m + i]
                 low = 0
@@ -171,7 +171,7 @@ def code_columns(const real[:, :] X, const int64_t[::1] rows, const float[::1] c
                     n = 0
                 while n > 0:  # without branches on the values, which would be mispredicted
                     half = (n + 1) // 2
-                    low = low + (its[low + half - 1] < x) * half
+                    low = low + (own[low + half - 1] < x) * half
                     n = n - half
                 codes[f, i] = <code> low
                 counts[f, low] += 1

@@ -308,7 +308,7 @@ PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_
                                    const void *leaf, int bytes, int64_t stride, const REAL *factor,
                                    const REAL *inverse, const double *weight, REAL *work,
                                    const double *magic, int64_t *loss) {
-    double its_loss[PMB_TRY_ROWS];
+    double row_loss[PMB_TRY_ROWS];
     int64_t part = (int64_t)K * PMB_TRY_ROWS;
     REAL *others = work, *mine = work + part, *lost = work + 2 * part;
     for (int k = 0; k < PMB_PARTS * K; k++) loss[k] = 0;
@@ -320,10 +320,10 @@ PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_
             for (int at = PMB_TRY_ROWS; at < 2 * PMB_TRY_ROWS; at += 64 / (int)sizeof(REAL))
                 PMB_PREFETCH(S + k * m + start + at);
         for (int j = 0; j < n_pairs; j++) {
-            const char *its_leaf = (const char *)leaf + (j * m + start) * bytes;
+            const char *leaf_of_row = (const char *)leaf + (j * m + start) * bytes;
             for (int at = 0; at < PMB_TRY_ROWS * bytes; at += 64)
-                PMB_PREFETCH(its_leaf + PMB_TRY_ROWS * bytes + at);
-            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here, its_leaf,
+                PMB_PREFETCH(leaf_of_row + PMB_TRY_ROWS * bytes + at);
+            FN(pmb_try_pair_)(S + start, m, pair[2 * j], pair[2 * j + 1], own, here, leaf_of_row,
                               bytes, stride, factor + j * stride, inverse + j * stride, others,
                               mine, lost);
         }
@@ -331,8 +331,8 @@ PMB_STATIC void FN(pmb_try_bases_)(const REAL *S, int64_t m, int K, const uint8_
             if (!tried[b]) continue;
             FN(pmb_try_loss_)(S + b * m + start, b == own, here, weight ? weight + start : NULL,
                               others + (int64_t)b * PMB_TRY_ROWS, mine + (int64_t)b * PMB_TRY_ROWS,
-                              lost + (int64_t)b * PMB_TRY_ROWS, its_loss);
-            pmb_add_parts(its_loss, here, magic, loss + PMB_PARTS * b);
+                              lost + (int64_t)b * PMB_TRY_ROWS, row_loss);
+            pmb_add_parts(row_loss, here, magic, loss + PMB_PARTS * b);
         }
     }
 }

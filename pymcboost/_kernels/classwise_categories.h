@@ -85,7 +85,7 @@ PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data 
     uint64_t *key = scratch->key + PMB_THREAD() * 2 * scratch->most;
     pmb_split best = {-1, f, 0, 0, {0, 0, 0}, set, 0};
     pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
-    int32_t n = pmb_order_levels(c, l, f, cells, options, level, key), at = -1, parts = 0;
+    int32_t n = pmb_order_levels(c, l, f, cells, options, level, key), cut = -1, parts = 0;
     if (c->has_missing[f]) missing = pmb_cell(cells + (int64_t)rows * 16 * words, options, 16);
     for (int32_t j = 0; j < n; j++) {
         const pmb_level *here = level + (uint32_t)key[j];
@@ -102,16 +102,16 @@ PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data 
             best.score = score;
             best.nan_left = side;
             best.left = own;
-            at = j;
+            cut = j;
         }
     }
     if (parts > 2 && q->level_cost > 0) best.score -= q->level_cost * (parts - 2) * (double)total.h;
-    if (best.score <= 0) at = -1;
-    if (at < 0) best.score = -1;
-    if (at < 0) return best;
+    if (best.score <= 0) cut = -1;
+    if (cut < 0) best.score = -1;
+    if (cut < 0) return best;
     int turned = 2 * best.left.n > total.n;
     memset(set, 0, sizeof(uint64_t) * pmb_set_words(c, f));
-    for (int32_t j = turned ? at + 1 : 0; j < (turned ? n : at + 1); j++) {
+    for (int32_t j = turned ? cut + 1 : 0; j < (turned ? n : cut + 1); j++) {
         int32_t bin = level[(uint32_t)key[j]].bin;
         set[bin >> 6] |= (uint64_t)1 << (bin & 63);
     }

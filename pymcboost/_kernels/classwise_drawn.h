@@ -98,9 +98,9 @@ PMB_INLINE int32_t pmb_list_cells(const pmb_cw_state *w, int32_t bins, int words
                                   const pmb_cuts *c) {
     pmb_sums left = {0, 0, 0};
     int32_t n = 0;
-    for (int32_t at = 0; at <= bins >> 6; at++) {
-        for (uint64_t bits = w->occupied[at]; bits; bits &= bits - 1) {
-            int32_t b = 64 * at + pmb_lowest(bits);
+    for (int32_t word = 0; word <= bins >> 6; word++) {
+        for (uint64_t bits = w->occupied[word]; bits; bits &= bits - 1) {
+            int32_t b = 64 * word + pmb_lowest(bits);
             int64_t *cell = w->cells + words * b;
             pmb_sums_add(&left, pmb_cell(cell, w->options, 1), 1);
             for (int k = 0; k < words; k++) cell[k] = 0;
@@ -109,7 +109,7 @@ PMB_INLINE int32_t pmb_list_cells(const pmb_cw_state *w, int32_t bins, int words
             c->h[n] = left.h;
             c->n[n++] = left.n;
         }
-        w->occupied[at] = 0;
+        w->occupied[word] = 0;
     }
     return n;
 }

@@ -8,8 +8,8 @@
 #ifdef CODE
 #define FN(name) PMB_CAT2(name, CTAG, WORDS)
 
-/* hist += the rows' values. rows: row numbers, NULL for the first n; at: which of them, NULL for all n. gh: WORDS words
- * per row, in the order of rows. Returns nothing for at == NULL, else the sums of what was added in done. */
+/* hist += the rows' values. rows: row numbers, NULL for the first n; picked: which of them, NULL for all n. gh: WORDS words
+ * per row, in the order of rows. Returns nothing for picked == NULL, else the sums of what was added in done. */
 #if WORDS == 1
 #define ADD_LANE(k)                                                                                \
     if (lanes > k) hist[c[k] * 16 + k] += g;
@@ -21,20 +21,21 @@
     }
 #endif
 PMB_INLINE void FN(pmb_fill_lanes_)(const CODE *PMB_RESTRICT tile, const int32_t *PMB_RESTRICT rows,
-                                    const int32_t *PMB_RESTRICT at, int64_t n, int lanes,
+                                    const int32_t *PMB_RESTRICT picked, int64_t n, int lanes,
                                     const int64_t *PMB_RESTRICT gh, int64_t *PMB_RESTRICT hist,
                                     int64_t *done) {
     int64_t done_g = 0, done_h = 0;
     for (int64_t j = 0; j < n; j++) {
         CODE c[16];
-        int64_t i = at ? at[j] : j;
-        if (rows) PMB_PREFETCH(tile + 16 * (int64_t)rows[at ? at[j + PMB_AHEAD] : j + PMB_AHEAD]);
+        int64_t i = picked ? picked[j] : j;
+        if (rows)
+            PMB_PREFETCH(tile + 16 * (int64_t)rows[picked ? picked[j + PMB_AHEAD] : j + PMB_AHEAD]);
         memcpy(c, tile + 16 * (rows ? (int64_t)rows[i] : i), sizeof c);
         int64_t g = gh[WORDS * i];
-        if (at) done_g += g;
+        if (picked) done_g += g;
 #if WORDS > 1
         int64_t h = gh[WORDS * i + 1];
-        if (at) done_h += h;
+        if (picked) done_h += h;
 #endif
         ADD_LANE(0);
         ADD_LANE(1);
@@ -58,8 +59,9 @@ PMB_INLINE void FN(pmb_fill_lanes_)(const CODE *PMB_RESTRICT tile, const int32_t
 }
 #undef ADD_LANE
 
-PMB_STATIC void FN(pmb_fill_)(const CODE *tile, const int32_t *rows, const int32_t *at, int64_t n,
-                              int lanes, const int64_t *gh, int64_t *hist, int64_t *done) {
+PMB_STATIC void FN(pmb_fill_)(const CODE *tile, const int32_t *rows, const int32_t *picked,
+                              int64_t n, int lanes, const int64_t *gh, int64_t *hist,
+                              int64_t *done) {
 #define FILL(lanes_)                                                                               \
     do {                                                                                           \
         if (rows)                                                                                  \
@@ -67,11 +69,11 @@ PMB_STATIC void FN(pmb_fill_)(const CODE *tile, const int32_t *rows, const int32
         else                                                                                       \
             FN(pmb_fill_lanes_)(tile, NULL, NULL, n, lanes_, gh, hist, done);                      \
     } while (0)
-    if (at) {
+    if (picked) {
         if (rows)
-            FN(pmb_fill_lanes_)(tile, rows, at, n, 16, gh, hist, done);
+            FN(pmb_fill_lanes_)(tile, rows, picked, n, 16, gh, hist, done);
         else
-            FN(pmb_fill_lanes_)(tile, NULL, at, n, 16, gh, hist, done);
+            FN(pmb_fill_lanes_)(tile, NULL, picked, n, 16, gh, hist, done);
         return;
     }
     switch ((lanes + 1) / 2) {

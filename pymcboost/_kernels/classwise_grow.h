@@ -63,15 +63,17 @@ PMB_STATIC void pmb_cw_find_splits(pmb_cw_state *w, const pmb_cw_search *search,
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
 #endif
     for (int t = 0; t < parts; t++) {
-        int64_t at = words * data->tile_cell[t], n_words = words * data->tile_cell[t + 1] - at;
+        int64_t first_word = words * data->tile_cell[t],
+                n_words = words * data->tile_cell[t + 1] - first_word;
         int64_t *hist =
-            w->hist + (options->keep_histograms ? w->stats[filled].slot * all + at : at);
+            w->hist +
+            (options->keep_histograms ? w->stats[filled].slot * all + first_word : first_word);
         pmb_cw_fill(w, t, filled, begin, hist);
         if (search->want_filled)
             pmb_scan_part(w, t, hist, w->stats[filled].sums, of_filled, 0, w->best_of_part + 2 * t);
         if (sibling < 0) continue;
         if (pooled) {
-            int64_t *big = w->hist + w->stats[sibling].slot * all + at;
+            int64_t *big = w->hist + w->stats[sibling].slot * all + first_word;
             pmb_take_off(big, hist, n_words);
             hist = big;
         } else if (search->want_sibling) {

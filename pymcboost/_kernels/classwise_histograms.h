@@ -124,30 +124,30 @@ typedef struct {
 
 /* Positions, from `start` on, of those of n rows that count in a tile. */
 PMB_CLONES PMB_STATIC int64_t pmb_compact(const uint8_t *PMB_RESTRICT counted, int bit,
-                                          int64_t start, int64_t n, int32_t *PMB_RESTRICT at) {
+                                          int64_t start, int64_t n, int32_t *PMB_RESTRICT picked) {
     int64_t count = 0;
     for (int64_t i = start; i < start + n; i++) {
-        at[count] = (int32_t)i;
+        picked[count] = (int32_t)i;
         count += counted[i] >> bit & 1;
     }
-    for (int j = 0; j < PMB_AHEAD; j++) at[count + j] = 0;
+    for (int j = 0; j < PMB_AHEAD; j++) picked[count + j] = 0;
     return count;
 }
 
 /* Histograms of the lanes of tile t over n rows; see classwise_fill_body.h. */
 PMB_INLINE void pmb_fill_tile(const pmb_cw_data *data, int words, int t, const int32_t *rows,
-                              const int32_t *at, int64_t n, const int64_t *gh, int64_t *hist,
+                              const int32_t *picked, int64_t n, const int64_t *gh, int64_t *hist,
                               int64_t *done) {
     int lanes = data->tile_lanes[t];
     int64_t first = (int64_t)t * data->columns.m * 16;
     const uint16_t *tile16 = (const uint16_t *)data->tiles + first;
     const uint8_t *tile8 = (const uint8_t *)data->tiles + first;
     if (data->columns.code_bytes == 2)
-        pmb_fill_16_2(tile16, rows, at, n, lanes, gh, hist, done);
+        pmb_fill_16_2(tile16, rows, picked, n, lanes, gh, hist, done);
     else if (words == 2)
-        pmb_fill_8_2(tile8, rows, at, n, lanes, gh, hist, done);
+        pmb_fill_8_2(tile8, rows, picked, n, lanes, gh, hist, done);
     else
-        pmb_fill_8_1(tile8, rows, at, n, lanes, gh, hist, done);
+        pmb_fill_8_1(tile8, rows, picked, n, lanes, gh, hist, done);
 }
 
 /* Histogram of one tile (or of the sparse cells, tile == n_tiles) over the n rows of a node with these sums; rows NULL:
@@ -175,10 +175,10 @@ PMB_INLINE void pmb_fill_part(const pmb_cw_data *data, const pmb_cw_options *opt
         return;
     }
     for (int64_t start = 0; start < n; start += PMB_COMPACTED) {
-        int32_t at[PMB_COMPACTED + PMB_AHEAD];
+        int32_t picked[PMB_COMPACTED + PMB_AHEAD];
         int64_t count = pmb_compact(counted + tile / 8 * stride, tile % 8, start,
-                                    n - start < PMB_COMPACTED ? n - start : PMB_COMPACTED, at);
-        pmb_fill_tile(data, words, tile, rows, at, count, gh, hist, part);
+                                    n - start < PMB_COMPACTED ? n - start : PMB_COMPACTED, picked);
+        pmb_fill_tile(data, words, tile, rows, picked, count, gh, hist, part);
         for (int j = 0; j < words; j++) done[j] += part[j];
     }
     for (int k = 0; k < data->tile_lanes[tile]; k++) {

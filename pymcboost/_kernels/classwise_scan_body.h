@@ -13,7 +13,7 @@ typedef double FN(doubles_) __attribute__((vector_size(4 * LANES), may_alias));
 /* Cells of one word: the low half is h, the high one g. */
 PMB_INLINE void FN(pmb_consider_1_)(FN(longs_) a0, FN(longs_) a1, FN(ints_) gt, FN(ints_) ht,
                                     FN(ints_) least, const pmb_limits *q, int edge, int plain,
-                                    int32_t code, FN(ints_) * best, FN(ints_) * at) {
+                                    int32_t code, FN(ints_) * best, FN(ints_) * best_code) {
     const FN(ints_) x = (FN(ints_))a0, y = (FN(ints_))a1;
     const FN(ints_) gl = __builtin_shufflevector(x, y, ODD),
                     hl = __builtin_shufflevector(x, y, EVEN);
@@ -37,7 +37,7 @@ PMB_INLINE void FN(pmb_consider_1_)(FN(longs_) a0, FN(longs_) a1, FN(ints_) gt, 
     const FN(ints_) bad = ((hl - least) | (hr - least)) >> 31, now = (FN(ints_))score | bad;
     const FN(ints_) better = (*best - now) >> 31, here = (FN(ints_)){0} + code;
     *best = (better & now) | (~better & *best);
-    *at = (better & here) | (~better & *at);
+    *best_code = (better & here) | (~better & *best_code);
 }
 
 /* rows: value rows; has_missing: 1 if the next row holds the missing values. */
@@ -49,20 +49,20 @@ PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, 
         FN(longs_) a0 = {0}, a1 = {0};
         const FN(ints_) gt = zero + (int32_t)total.g, ht = zero + (int32_t)total.h;
         const FN(ints_) least = zero + (int32_t)q->least_n;
-        FN(ints_) best = ~zero, at = zero;
+        FN(ints_) best = ~zero, best_code = zero;
         const FN(longs_) *row = (const FN(longs_) *)hist,
                          *missing = row + (int64_t)rows * (32 / LANES);
         for (int b = 0; b < rows; b++, row += 32 / LANES) {
             a0 += row[0];
             a1 += row[1];
-            FN(pmb_consider_1_)(a0, a1, gt, ht, least, q, edge, plain, 2 * b, &best, &at);
+            FN(pmb_consider_1_)(a0, a1, gt, ht, least, q, edge, plain, 2 * b, &best, &best_code);
             if (has_missing)
                 FN(pmb_consider_1_)(a0 + missing[0], a1 + missing[1], gt, ht, least, q, edge, plain,
-                                    2 * b + 1, &best, &at);
+                                    2 * b + 1, &best, &best_code);
         }
         for (int k = 0; k < LANES; k++) {
             out->score[part + k] = best[k] < 0 ? -1 : (double)((FN(floats_))best)[k];
-            out->code[part + k] = at[k];
+            out->code[part + k] = best_code[k];
         }
     }
 }
@@ -71,7 +71,7 @@ PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, 
 PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) counted_h, FN(longs_) gt,
                                     FN(longs_) ht, FN(longs_) nt, FN(longs_) least,
                                     const pmb_limits *q, int edge, int plain, int64_t code,
-                                    FN(longs_) * best, FN(longs_) * at) {
+                                    FN(longs_) * best, FN(longs_) * best_code) {
     const FN(longs_) hl = counted_h >> (int64_t)q->count_bits,
                      nl = counted_h & pmb_count_mask(q->count_bits);
     const FN(longs_) gr = gt - gl, hr = ht - hl, nr = nt - nl;
@@ -96,7 +96,7 @@ PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) counted_h, FN(long
     const FN(longs_) now = (FN(longs_))score | few >> 63, better = (*best - now) >> 63,
                      here = (FN(longs_)){0} + code;
     *best = (better & now) | (~better & *best);
-    *at = (better & here) | (~better & *at);
+    *best_code = (better & here) | (~better & *best_code);
 }
 
 PMB_INLINE void FN(pmb_scan_2_)(const int64_t *hist, int rows, int has_missing, pmb_sums total,
@@ -107,19 +107,20 @@ PMB_INLINE void FN(pmb_scan_2_)(const int64_t *hist, int rows, int has_missing, 
         FN(longs_) g = zero, counted_h = zero;
         const FN(longs_) gt = zero + total.g, ht = zero + total.h, nt = zero + total.n,
                          least = zero + q->least_n;
-        FN(longs_) best = ~zero, at = zero;
+        FN(longs_) best = ~zero, best_code = zero;
         const FN(longs_) *row = (const FN(longs_) *)hist, *missing = row + (int64_t)rows * cell;
         for (int64_t b = 0; b < rows; b++, row += cell) {
             g += row[0];
             counted_h += row[word];
-            FN(pmb_consider_2_)(g, counted_h, gt, ht, nt, least, q, edge, plain, 2 * b, &best, &at);
+            FN(pmb_consider_2_)(g, counted_h, gt, ht, nt, least, q, edge, plain, 2 * b, &best,
+                                &best_code);
             if (has_missing)
                 FN(pmb_consider_2_)(g + missing[0], counted_h + missing[word], gt, ht, nt, least, q,
-                                    edge, plain, 2 * b + 1, &best, &at);
+                                    edge, plain, 2 * b + 1, &best, &best_code);
         }
         for (int k = 0; k < LANES / 2; k++) {
             out->score[part + k] = best[k] < 0 ? -1 : ((FN(doubles_))best)[k];
-            out->code[part + k] = (int32_t)at[k];
+            out->code[part + k] = (int32_t)best_code[k];
         }
     }
 }

@@ -66,14 +66,14 @@ PMB_STATIC int64_t pmb_take_rows(pmb_cw_state *w, const int32_t *sample, int64_t
 
 /* Leaves of the rows that took no part in growing, which are parted node by node. number: of each leaf, by node. */
 PMB_STATIC void pmb_part_others(pmb_cw_state *w, const int32_t *number, const pmb_tree_out *out) {
-    int64_t m = w->data->columns.m, n = w->grower.nodes[0].n, at = n;
+    int64_t m = w->data->columns.m, n = w->grower.nodes[0].n, next = n;
     int32_t J = w->grower.max_leaves, *first = w->order + 8 * J, *size = first + 2 * J,
             *rows = w->grower.rows;
     uint8_t *drawn = memset(w->gh, 0, (size_t)m); /* the rows' numbers are not needed any more */
     for (int64_t i = 0; i < n; i++) drawn[rows[i]] = 1;
     for (int64_t i = 0; i < m; i++) {
-        rows[at] = (int32_t)i;
-        at += !drawn[i];
+        rows[next] = (int32_t)i;
+        next += !drawn[i];
     }
     memset(size, 0, sizeof(int32_t) * (size_t)w->grower.n_nodes);
     first[0] = (int32_t)n;

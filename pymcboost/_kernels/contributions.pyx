@@ -423,8 +423,8 @@ cdef class Explainer:
                 out[:] = 0.0
             return
         n_threads = max(1, min(n_threads, blocks))
-        its = np.asarray(column)[np.asarray(self.group)[:self.groups[1]]]
-        others = np.append(np.setdiff1d(np.arange(out.shape[1]), its), 0)  # one more, so that they have an address
+        used = np.asarray(column)[np.asarray(self.group)[:self.groups[1]]]
+        others = np.append(np.setdiff1d(np.arange(out.shape[1]), used), 0)  # one more, so that they have an address
         rest.columns, rest.n = &others[0], others.shape[0] - 1
         kept = self.keep(fixed, blocks, n_threads)
         if kept is not None:

@@ -86,12 +86,12 @@ PMB_INLINE void pmb_sr_plus_squares(float *sums, const float *x) {
 PMB_INLINE void pmb_sr_exps(const float *PMB_RESTRICT f, int64_t width, float top, int64_t from,
                             int64_t to, float *PMB_RESTRICT e, float *PMB_RESTRICT rest) {
     for (int64_t b = from; b < to; b += 16) {
-        float x[16] ALIGNED_LANES, its[16] ALIGNED_LANES;
+        float x[16] ALIGNED_LANES, values[16] ALIGNED_LANES;
         PMB_PREFETCH(f + width + b);
         PMB_LANES(l, 16) x[l] = f[b + l] - top;
-        pmb_exp_16(x, its, 1);
-        memcpy(e + b, its, sizeof its);
-        pmb_sr_plus(rest, its);
+        pmb_exp_16(x, values, 1);
+        memcpy(e + b, values, sizeof values);
+        pmb_sr_plus(rest, values);
     }
 }
 
@@ -125,12 +125,12 @@ PMB_CLONES PMB_STATIC uint64_t pmb_sr_gradient(const float *PMB_RESTRICT F, int6
         norm[i].own = g[y[i]] * -factor;
         memset(rest, 0, sizeof rest);
         for (int64_t b = 0; b < width; b += 16) {
-            float its[16] ALIGNED_LANES;
-            PMB_LANES(l, 16) its[l] = g[b + l] * -factor;
-            pmb_sr_plus_squares(rest, its);
+            float values[16] ALIGNED_LANES;
+            PMB_LANES(l, 16) values[l] = g[b + l] * -factor;
+            pmb_sr_plus_squares(rest, values);
             if (size)
-                PMB_LANES(l, 16) its[l] *= size[b + l];
-            memcpy(g + b, its, sizeof its);
+                PMB_LANES(l, 16) values[l] *= size[b + l];
+            memcpy(g + b, values, sizeof values);
         }
         square += pmb_bits((weight ? weight[i] : 1) * (double)pmb_vr_sum_r_16(rest) + magic);
         norm[i].top = top;
@@ -190,7 +190,7 @@ PMB_INLINE void pmb_sr_tops_of(const float *PMB_RESTRICT F, int64_t width,
     for (int l = 0; l < span * 16; l++) top[l] = -87;
     for (int64_t l = 0; l < span * 16; l++) out[width + b + l] = 0;
     for (int64_t j = 0; j < n; j++) {
-        const pmb_sr_norm its = norm[rows[j]];
+        const pmb_sr_norm held = norm[rows[j]];
         int64_t own = y[rows[j]] - b;
         const float *f = F + rows[j] * width + b;
         if (j + 8 < n)
@@ -198,10 +198,10 @@ PMB_INLINE void pmb_sr_tops_of(const float *PMB_RESTRICT F, int64_t width,
         for (int c = 0; c < span; c++) {
             const float *fc = f + (int64_t)c * 16;
             float *topc = top + (int64_t)c * 16;
-            PMB_LANES(l, 16) topc[l] = fc[l] - its.top > topc[l] ? fc[l] - its.top : topc[l];
+            PMB_LANES(l, 16) topc[l] = fc[l] - held.top > topc[l] ? fc[l] - held.top : topc[l];
         }
-        if (own >= 0 && own < span * 16 && its.own > out[width + b + own])
-            out[width + b + own] = its.own;
+        if (own >= 0 && own < span * 16 && held.own > out[width + b + own])
+            out[width + b + own] = held.own;
     }
     for (int64_t l = 0; l < span * 16; l++) out[b + l] = top[l];
 }

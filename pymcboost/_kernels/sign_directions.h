@@ -70,14 +70,15 @@ PMB_STATIC int pmb_signs_of(const float *P, int blocks, const int32_t *classes,
     int64_t L = (int64_t)blocks * PMB_SIGN_LANES;
     if (!pmb_has_signs()) return 0;
     for (int b = 0; b < blocks; b++) {
-        const float its =
+        const float class_size =
             start[b] < start[b + 1] ? fabsf(P[classes[start[b]] * L + b * PMB_SIGN_LANES]) : 0;
         for (int64_t j = start[b]; j < start[b + 1]; j++) {
             const float *p = P + classes[j] * L + b * PMB_SIGN_LANES;
-            if (size[classes[j]] != 0 && size[classes[j]] != its) return 0; /* in another block */
-            size[classes[j]] = its;
+            if (size[classes[j]] != 0 && size[classes[j]] != class_size)
+                return 0; /* in another block */
+            size[classes[j]] = class_size;
             PMB_LANES(l, PMB_SIGN_LANES) {
-                if (p[l] != 0 && fabsf(p[l]) != its) return 0;
+                if (p[l] != 0 && fabsf(p[l]) != class_size) return 0;
                 sign[j * PMB_SIGN_LANES + l] = p[l] > 0 ? 1.0f : p[l] < 0 ? -1.0f : 0.0f;
             }
         }
@@ -105,9 +106,9 @@ PMB_CLONES PMB_STATIC void pmb_project_signs(const float *PMB_RESTRICT G, int64_
             const float *PMB_RESTRICT g = G + (first + (r < n ? r : 0)) * width;
             t[r] = g;
             if (!scratch) continue;
-            float *PMB_RESTRICT its = scratch + r * width;
-            for (int64_t l = 0; l < width; l++) its[l] = g[l] * size[l];
-            t[r] = its;
+            float *PMB_RESTRICT scaled = scratch + r * width;
+            for (int64_t l = 0; l < width; l++) scaled[l] = g[l] * size[l];
+            t[r] = scaled;
         }
         for (int b = 0; b < blocks; b++) {
             counts_r_16 part;

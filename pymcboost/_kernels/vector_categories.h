@@ -56,13 +56,13 @@ PMB_INLINE void pmb_vt_level_sum(const pmb_vt_data *data, const pmb_vt_scratch *
 
 /* Put the levels of a run in the order that the keys have. */
 PMB_STATIC void pmb_vt_lay_out(const pmb_vt_data *data, const pmb_vt_run *run, pmb_vt_scratch *s) {
-    double at = 0;
+    double left = 0;
     for (int32_t j = 0, to = run->first; j < run->count; j++, to++) {
         uint32_t level = (uint32_t)s->level_key[j];
         s->slot[to] = s->level_slot[level];
         s->bin[to] = s->level_bin[level];
-        at += (double)pmb_vt_level_weight(data, s, s->slot[to]);
-        s->left[to] = at;
+        left += (double)pmb_vt_level_weight(data, s, s->slot[to]);
+        s->left[to] = left;
     }
 }
 
@@ -214,9 +214,9 @@ PMB_STATIC void pmb_vt_heavier_right(const pmb_vt_data *data, const pmb_vt_stats
 
 /* Keep the cells of a block of a run's levels, and behind them that of its missing rows, from `at` on. */
 PMB_STATIC void pmb_vt_keep(const pmb_vt_data *data, const pmb_vt_run *run, int b,
-                            pmb_vt_scratch *s, int64_t at) {
+                            pmb_vt_scratch *s, int64_t kept_start) {
     size_t one = sizeof(pmb_sum) * (size_t)data->lanes;
-    pmb_sum *to = s->kept_cells + (at + b * (int64_t)(run->count + 1)) * data->lanes;
+    pmb_sum *to = s->kept_cells + (kept_start + b * (int64_t)(run->count + 1)) * data->lanes;
     for (int32_t j = 0; j <= run->count; j++, to += data->lanes) {
         int32_t slot = j < run->count ? s->slot[run->first + j] : run->missing;
         if (slot >= 0) memcpy(to, s->hist + (int64_t)slot * data->lanes, one);
@@ -225,7 +225,7 @@ PMB_STATIC void pmb_vt_keep(const pmb_vt_data *data, const pmb_vt_run *run, int 
 
 /* The cells of a run's levels in all blocks. at: of the kept ones, where there are several blocks. */
 PMB_STATIC void pmb_vt_take_levels(const pmb_vt_data *data, pmb_vt_run *run, pmb_vt_scratch *s,
-                                   int64_t at) {
+                                   int64_t kept_start) {
     memcpy(s->level_bin, s->bin + run->first, sizeof(int32_t) * (size_t)run->count);
     s->level_cells = s->hist;
     s->level_block = 0;
@@ -233,7 +233,7 @@ PMB_STATIC void pmb_vt_take_levels(const pmb_vt_data *data, pmb_vt_run *run, pmb
         memcpy(s->level_slot, s->slot + run->first, sizeof(int32_t) * (size_t)run->count);
         return;
     }
-    s->level_cells = s->kept_cells + at * data->lanes;
+    s->level_cells = s->kept_cells + kept_start * data->lanes;
     s->level_block = run->count + 1;
     for (int32_t j = 0; j < run->count; j++) s->level_slot[j] = j;
     if (run->missing >= 0) run->missing = run->count;
@@ -242,12 +242,12 @@ PMB_STATIC void pmb_vt_take_levels(const pmb_vt_data *data, pmb_vt_run *run, pmb
 /* The best subset that is found of a run's levels. total: (blocks, lanes). */
 PMB_STATIC void pmb_vt_levels(const pmb_vt_data *data, const pmb_vt_stats *stats,
                               const pmb_sum *total, pmb_vt_run *run, int64_t least,
-                              pmb_vt_scratch *s, const pmb_vt_node_search *to, int64_t at) {
+                              pmb_vt_scratch *s, const pmb_vt_node_search *to, int64_t kept_start) {
     int f = run->feature, K = data->n_classes;
     double *mean = s->level_vectors + 3 * K, *u = mean + K;
     pmb_vt_subset best = {-1, 0, 0, to->sets + data->set_start[f]};
     for (int k = 0; k < K; k++) mean[k] = (double)total[k] / (double)stats->weight;
-    pmb_vt_take_levels(data, run, s, at);
+    pmb_vt_take_levels(data, run, s, kept_start);
     if (data->blocks > 1)
         pmb_vt_leading_of_many(data, run->count, mean, s, u);
     else
@@ -271,15 +271,15 @@ PMB_STATIC void pmb_vt_score_levels(const pmb_vt_data *data, const pmb_vt_stats 
                                     const pmb_sum *total, int pass, int32_t n_runs, int64_t least,
                                     pmb_vt_scratch *s, const pmb_vt_node_search *to) {
     int b = pmb_vt_block(data, pass);
-    int64_t at = 0;
+    int64_t kept_start = 0;
     memcpy(s->level_total + b * data->lanes, total, sizeof(pmb_sum) * (size_t)data->lanes);
     for (int j = 0; j < n_runs; j++) {
         pmb_vt_run *run = s->runs + j;
         if (data->set_start[run->feature] < 0) continue;
-        if (data->blocks > 1) pmb_vt_keep(data, run, b, s, at);
+        if (data->blocks > 1) pmb_vt_keep(data, run, b, s, kept_start);
         if (pass + 1 == data->blocks)
-            pmb_vt_levels(data, stats, s->level_total, run, least, s, to, at);
-        at += data->blocks * (int64_t)(run->count + 1);
+            pmb_vt_levels(data, stats, s->level_total, run, least, s, to, kept_start);
+        kept_start += data->blocks * (int64_t)(run->count + 1);
     }
 }
 

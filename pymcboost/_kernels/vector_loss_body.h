@@ -44,10 +44,10 @@ PMB_INLINE void FN(pmb_vr_count_)(FN(counts_) * sums, const float *x, double w,
                                   const double *magic) {
 #if PMB_SHUFFLES
     FN(floats_) v;
-    FN(wide_) its[PARTS];
+    FN(wide_) magics[PARTS];
     memcpy(&v, x, sizeof v);
-    memcpy(its, magic, sizeof its);
-    for (int p = 0; p < PARTS; p++) sums->v[p] += (FN(many_))(WIDEN(v, p) * w + its[p]);
+    memcpy(magics, magic, sizeof magics);
+    for (int p = 0; p < PARTS; p++) sums->v[p] += (FN(many_))(WIDEN(v, p) * w + magics[p]);
 #else
     PMB_LANES(l, LANES) sums->v[l] += pmb_bits((double)x[l] * w + magic[l]);
 #endif

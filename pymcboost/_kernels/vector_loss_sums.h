@@ -35,8 +35,8 @@ PMB_INLINE void FN(pmb_vr_leaf_of_)(const float *PMB_RESTRICT G, const double *P
                                     const int32_t *PMB_RESTRICT rows, int64_t n,
                                     const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT out) {
     uint64_t one[SPAN][LANES] ALIGNED_LANES = {{0}}, two[SPAN][LANES] ALIGNED_LANES = {{0}};
-    double its[SPAN][LANES] ALIGNED_LANES;
-    memcpy(its, magic + b * LANES, (size_t)span * sizeof its[0]);
+    double magics[SPAN][LANES] ALIGNED_LANES;
+    memcpy(magics, magic + b * LANES, (size_t)span * sizeof magics[0]);
     for (int64_t j = 0; j < n; j++) {
         const float *g = G + rows[j] * L + b * LANES;
         if (j + 8 < n)
@@ -44,12 +44,12 @@ PMB_INLINE void FN(pmb_vr_leaf_of_)(const float *PMB_RESTRICT G, const double *P
         double w = weight ? weight[rows[j]] : 1;
         for (int c = 0; c < span; c++) { /* gcc -fwrapv needs these pointers */
             const float *gc = g + (int64_t)c * LANES;
-            const double *itsc = its[c];
+            const double *magic_c = magics[c];
             uint64_t *onec = one[c], *twoc = two[c];
             PMB_LANES(l, LANES) {
                 float size = fabsf(gc[l]);
-                onec[l] += pmb_bits(w * (double)gc[l] + itsc[l]);
-                twoc[l] += pmb_bits(w * (double)(size * (1 - size)) + itsc[l]);
+                onec[l] += pmb_bits(w * (double)gc[l] + magic_c[l]);
+                twoc[l] += pmb_bits(w * (double)(size * (1 - size)) + magic_c[l]);
             }
         }
     }

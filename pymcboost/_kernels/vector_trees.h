@@ -209,7 +209,7 @@ PMB_STATIC void pmb_vt_list_piece(void *of, int64_t piece, int thread) {
  * been grown on, as a leaf's vector is that of all its rows. */
 PMB_STATIC void pmb_vt_leaves(pmb_vt_state *w, const int32_t *leaf_node, int32_t n_leaves,
                               int64_t *leaf_start, int32_t *leaf_of_row) {
-    int64_t m = w->data.columns.m, at = 0;
+    int64_t m = w->data.columns.m, start = 0;
     int threads = m < 2 * PMB_VT_PART ? 1 : w->options.threads,
         searched = w->n_entries ? 1 : threads;
     pmb_vt_leaf_job l = {w, leaf_node, n_leaves, leaf_of_row, threads};
@@ -223,11 +223,11 @@ PMB_STATIC void pmb_vt_leaves(pmb_vt_state *w, const int32_t *leaf_node, int32_t
     l.n_pieces = threads;
     w->threads->run(threads, l.n_pieces, pmb_vt_count_piece, &l);
     for (int32_t j = 0; j < n_leaves; j++) {
-        leaf_start[j] = at;
+        leaf_start[j] = start;
         for (int64_t piece = 0; piece < l.n_pieces; piece++) {
-            int64_t *stats = w->counts + piece * n_leaves + j, n = *stats;
-            *stats = at;
-            at += n;
+            int64_t *count = w->counts + piece * n_leaves + j, n = *count;
+            *count = start;
+            start += n;
         }
     }
     w->threads->run(threads, l.n_pieces, pmb_vt_list_piece, &l);
@@ -337,10 +337,10 @@ PMB_STATIC int pmb_vt_searches_new(pmb_vt_state *w) {
     one += sets * sizeof(uint64_t);
     one = (one + 63) / 64 * 64;
     w->searches = calloc((size_t)w->n_searches, sizeof(pmb_vt_node_search));
-    char *at = w->memory[1] = w->searches ? malloc((size_t)w->n_searches * one) : NULL;
-    for (int j = 0; at && j < w->n_searches; j++, at += one) {
+    char *room = w->memory[1] = w->searches ? malloc((size_t)w->n_searches * one) : NULL;
+    for (int j = 0; room && j < w->n_searches; j++, room += one) {
         pmb_vt_node_search *p = w->searches + j;
-        p->score = (double *)at;
+        p->score = (double *)room;
         p->left = p->score + d;
         p->in_node = words ? (uint64_t *)(p->left + d) : NULL;
         p->sets = (uint64_t *)(p->left + d) + words;
@@ -350,7 +350,7 @@ PMB_STATIC int pmb_vt_searches_new(pmb_vt_state *w) {
         p->chosen = (uint8_t *)(p->lanes + lanes);
         p->allowed = p->chosen + d;
     }
-    return at != NULL;
+    return room != NULL;
 }
 
 /* Room for histograms whose rows are filled in in shares, and for counts of pieces; 0 where there is not enough memory. */
