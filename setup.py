@@ -151,7 +151,13 @@ def extensions():
 
 
 JOBS = min(4, os.cpu_count() or 1)
-SLOW = {"vector_loss", "stumps", "score", "vector_trees64", "pairwise_weights"}  # of the kernels, to compile
+SLOW = {
+    "vector_loss",
+    "stumps",
+    "score",
+    "vector_trees64",
+    "pairwise_weights",
+}  # of the kernels, to compile
 FORKS = (
     multiprocessing.get_start_method() == "fork"
 )  # elsewhere each process would run this file anew

@@ -87,7 +87,7 @@ cdef extern from "classwise_trees.h" nogil:
         int32_t leaf, done
     pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m)
     int pmb_cw_state_new(pmb_cw_state *w, const pmb_cw_data *data, const pmb_cw_options *options,
-                      int32_t max_leaves, int32_t max_depth)
+                         int32_t max_leaves, int32_t max_depth)
     void pmb_cw_state_free(pmb_cw_state *w)
     void pmb_softmax_tree(pmb_cw_state *w, const pmb_softmax_job *job, pmb_tree_out out)
     double pmb_edge_top(const pmb_edge_job *job, int64_t m)

@@ -23,7 +23,7 @@ ctypedef fused real:
 cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_cw_data *data) except *:
     """Where the first of n trees goes; the caller keeps the `Grown` alive."""
     cdef pmb_tree_out first
-    cdef int64_t m = data.c.m
+    cdef int64_t m = data.columns.m
     if out.leaf.shape[1] != m or out.feature.shape[1] != J or len(out.leaf) < n or out.leaf.dtype.itemsize > 2:
         raise ValueError("the arrays do not fit the data")
     if J > 1 << 8 * out.leaf.dtype.itemsize:
@@ -403,7 +403,7 @@ cdef class Grower:
         comm, together : as in `grow_softmax`
         """
         cdef int r, n = n_classes, outer = min(n, self.n_threads), J = self.max_leaves
-        cdef pmb_tree_out first = outputs(out, n, J, &self.data)
+        cdef pmb_tree_out out_of_r, first = outputs(out, n, J, &self.data)
         if A.shape[1] != self.data.columns.m or edge.shape[0] != n or A.shape[0] * A.shape[2] < n:
             raise ValueError("the arrays do not fit the data")
         if self.options.divided and (comm is None or size is None) or (size is None) != (there is None):
@@ -418,8 +418,8 @@ cdef class Grower:
         self.options.active = NULL
         if comm is not None:
             for r in range(0, n, together):
-                self.edges_in_step(job + r, min(together, n - r), pmb_out_of(first, r, J, self.data.columns.m), edge[r:],
-                                   comm)
+                out_of_r = pmb_out_of(first, r, J, self.data.columns.m)
+                self.edges_in_step(job + r, min(together, n - r), out_of_r, edge[r:], comm)
             return
         self.prepare(outer)
         cdef Trees trees = trees_of(self.work, job, first, J, self.data.columns.m)
@@ -457,7 +457,9 @@ cdef class Grower:
         cdef int j, n = <int> g_of.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
         cdef int own = weight.shape[0] > 1
         cdef pmb_tree_out first = outputs(out, n, J, &self.data)
-        if weight.shape[1] != self.data.columns.m or y.shape[0] != self.data.columns.m or weight.shape[0] != (n if own else 1):
+        if weight.shape[1] != self.data.columns.m or weight.shape[0] != (n if own else 1):
+            raise ValueError("the arrays do not fit the data")
+        if y.shape[0] != self.data.columns.m:
             raise ValueError("the arrays do not fit the data")
         if units.shape[1] != PMB_PARTS:
             raise ValueError("the arrays do not fit the data")

@@ -1,8 +1,8 @@
 # cython: language_level=3
 """Softmax on scores in single precision, for many classes: gradients are made for some rows at a time and not kept.
 
-Rows of scores F (m, blocks * 16) have -1e30 in the lanes of no class. The arithmetic is that of `vector_loss`. Sums over
-rows are of integers, in units, see `exact`.
+Rows of scores F (m, blocks * 16) have -1e30 in the lanes of no class. The arithmetic is that of `vector_loss`. Sums
+over rows are of integers, in units, see `exact`.
 """
 
 from cython.parallel cimport prange, threadid

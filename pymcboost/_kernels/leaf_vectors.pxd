@@ -28,4 +28,4 @@ cdef inline pmb_leaf_step leaf_step_of(how, int64_t width, double magic):
     """How sums with this magic number become vectors; how: (n_classes, bits, l2, largest, rate)."""
     n_classes, bits, l2, largest, rate = how
     return pmb_leaf_step(n_classes, width, bits, magic / 6755399441055744.0, l2, rate, (n_classes - 1) / n_classes,
-                     largest)  # 1.5 * 2^52
+                         largest)  # 1.5 * 2^52

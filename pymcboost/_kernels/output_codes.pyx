@@ -1,6 +1,5 @@
 # cython: language_level=3
-"""Columns of HingeBoost.OC's output code, which colour the classes: margins that a column asks for, its cost, single changes
-of colour, and the update of the residuals.
+"""Columns of HingeBoost.OC's output code, which colour the classes: margins, costs, single changes, residuals.
 
 A column mu in {-1, 0, +1}^K and a function g give h(x, y) = mu_y g(x). With residuals rho (m, K) (eq. 9):
     margins:  d_i = max over y of the other colour of rho_iy - max over y of the same colour

@@ -34,7 +34,7 @@ cdef extern from "vector_trees.h" nogil:
     ctypedef struct pmb_vt_cell:
         pass
     ctypedef struct pmb_vt_data:
-        pmb_columns c
+        pmb_columns columns
         int32_t n_classes, lanes, blocks, max_cells
         const int64_t *row_ptr
         const int32_t *row_cell
@@ -111,23 +111,24 @@ cdef enum:
     SKIP_ROWS = 4096    # in data of at least so many rows, large nodes count only the rows outside the usual code
 
 
-def _others(data, bint divided):
+def _usual_codes(data, bint divided):
     """Lanes with a code that most rows have: that code (-1: none), and the bits of the rows with other codes."""
     cdef const uint8_t[:, ::1] codes
     cdef uint64_t[:, ::1] bits
     cdef int64_t lane, m = data.n_rows
-    skip = np.full(data.n_lanes, -1, dtype=np.int32)
+    usual_code = np.full(data.n_lanes, -1, dtype=np.int32)
     if data.code_bytes > 1 or m < SKIP_ROWS or divided:
-        return skip, None
-    others = data.zeros((data.n_lanes, (m + 63) // 64), np.uint64)
+        return usual_code, None
+    unusual_rows = data.zeros((data.n_lanes, (m + 63) // 64), np.uint64)
     whole = {int(data.lane[f]) for f in data.levels}  # all levels of a category are counted
-    codes, bits = data.codes, others
+    codes = data.codes
+    bits = unusual_rows
     for lane in range(data.n_lanes):
         if data.lane_cells[lane] and lane not in whole:
             usual = np.bincount(data.codes[lane]).argmax()
             if 2 * pmb_vt_others(&codes[lane, 0], m, usual, &bits[lane, 0]) <= m:
-                skip[lane] = usual
-    return skip, others if (skip >= 0).any() else None
+                usual_code[lane] = usual
+    return usual_code, unusual_rows if (usual_code >= 0).any() else None
 
 
 cdef class Grower:
@@ -172,22 +173,28 @@ cdef class Grower:
             w.scattered = min(comm.scattered, 1 << 62)
         sizes = np.where(data.lane < 0, data.n_bins + data.has_missing, 0)
         cell_feature = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-        skip, others = _others(data, comm is not None)
-        self.kept = data, entries, cells, cell_feature, skip, others, groups, row_number
+        usual_code, unusual_rows = _usual_codes(data, comm is not None)
+        self.kept = data, entries, cells, cell_feature, usual_code, unusual_rows, groups, row_number
         w.row_number = <const int64_t *> address(row_number)
         w.groups = <const uint64_t *> address(groups)
-        w.data.row_ptr, w.data.row_cell = <const int64_t *> address(data.row_ptr), <const int32_t *> address(data.row_cell)
+        w.data.row_ptr = <const int64_t *> address(data.row_ptr)
+        w.data.row_cell = <const int32_t *> address(data.row_cell)
         w.data.most_cell = len(cell_feature) - 1
         w.data.cell_feature = <const int32_t *> address(cell_feature)
-        w.data.usual_code, w.data.unusual_rows = <const int32_t *> address(skip), <const uint64_t *> address(others)
+        w.data.usual_code = <const int32_t *> address(usual_code)
+        w.data.unusual_rows = <const uint64_t *> address(unusual_rows)
         w.all_entries, w.all_cells = <const int32_t *> address(entries), <const pmb_vt_cell *> address(cells)
         w.n_entries, w.n_used_cells = len(entries), len(cells)
-        w.options.n_drawn, w.options.threads, w.options.least_weight, w.options.min_share = take, n_threads, least, min_share
+        w.options.n_drawn = take
+        w.options.threads = n_threads
+        w.options.least_weight = least
+        w.options.min_share = min_share
         self.set_sets(data, least_levels)
-        w.options.share, w.options.n_tree_features = share, len(data.column) if pool is None else pool
+        w.options.share = share
+        w.options.n_tree_features = len(data.column) if pool is None else pool
         self.rows = np.zeros(data.n_rows + PMB_VT_FAR, dtype=np.int32)
         w.grower.rows = <int32_t *> address(self.rows)
-        self.move(data.places(take, max_leaves, lanes * blocks) if others is None else None)
+        self.move(data.places(take, max_leaves, lanes * blocks) if unusual_rows is None else None)
         if not pmb_vt_state_new(w, max_leaves, max_depth, sizes.max(initial=0)):
             raise MemoryError("no memory for growing trees; use fewer threads, bins or leaves")
         self.leaf_of_row = np.empty(data.n_rows, dtype=np.int32)
@@ -225,8 +232,10 @@ cdef class Grower:
         if not len(checked) == len(first) == self.w.data.columns.n_features or not len(marks):
             raise ValueError("gains are multiplied by a number for each feature, at marks of each threshold")
         self.paid = worth, used, used_start
-        self.w.data.gain_factor, self.w.data.used_threshold = <const double *> address(worth), <const uint8_t *> address(used)
-        self.w.data.used_start, self.w.data.new_threshold_factor = <const int64_t *> address(used_start), new_worth
+        self.w.data.gain_factor = <const double *> address(worth)
+        self.w.data.used_threshold = <const uint8_t *> address(used)
+        self.w.data.used_start = <const int64_t *> address(used_start)
+        self.w.data.new_threshold_factor = new_worth
 
     def grow(self, const int32_t[:, :, ::1] A not None, key, double min_gain=0, double level_cost=0,
              double row_error=0, double rows_per_weight=0, double min_subtree_gain=0):
@@ -287,7 +296,7 @@ cdef class Grower:
 
     cdef sets_of(self, feature, const int32_t[:, ::1] lists):
         """Bins on the left of the categorical splits among those in preorder."""
-        cdef int32_t f
+        cdef int32_t f, n_bins
         cdef const uint64_t *bits
         sets = {}
         if self.set_start is None:
@@ -295,8 +304,9 @@ cdef class Grower:
         for j in np.flatnonzero(self.set_start[feature] >= 0).tolist():
             f = feature[j]
             bits = self.w.grower.nodes[lists[1, j]].set
-            words = np.array([bits[w] for w in range((self.w.data.columns.n_bins[f] + 63) // 64)], dtype="<u8")
-            sets[j] = np.unpackbits(words.view(np.uint8), bitorder="little")[: self.w.data.columns.n_bins[f]].astype(bool)
+            n_bins = self.w.data.columns.n_bins[f]
+            words = np.array([bits[w] for w in range((n_bins + 63) // 64)], dtype="<u8")
+            sets[j] = np.unpackbits(words.view(np.uint8), bitorder="little")[:n_bins].astype(bool)
         return sets
 
 

@@ -39,7 +39,7 @@ class StumpLayout:
         raise NotImplementedError
 
     def fill(self, rounded, sums, at, scratch, cells, n_threads):
-        """Histograms of all slots, from rows ``at`` of ``cells`` on, of a gradient in units: see `_kernels.stump_histograms`."""
+        """Histograms of all slots, from rows ``at`` of ``cells`` on, of a gradient in units; see the kernel."""
         raise NotImplementedError
 
     @property

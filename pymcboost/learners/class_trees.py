@@ -3,8 +3,8 @@
 import numpy as np
 
 from pymcboost._kernels import class_loss as _loss
-from pymcboost._kernels import elementary
 from pymcboost._kernels import classwise_trees as _trees
+from pymcboost._kernels import elementary
 from pymcboost._kernels import pairwise_weights as _weights
 from pymcboost._kernels.exact import PARTS, of_parts, units_in_parts
 from pymcboost.data.tree_data import POOL_BYTES, Grown, Quantiser, cell_words_of

@@ -7,9 +7,9 @@ sum w z / sum w z^2.
 import numpy as np
 
 from pymcboost._kernels import class_loss as _class_loss
-from pymcboost._kernels import splits as _splits
 from pymcboost._kernels import classwise_trees as _trees
 from pymcboost._kernels import pairwise_weights as _weights
+from pymcboost._kernels import splits as _splits
 from pymcboost._kernels.exact import total, units_in_parts
 from pymcboost.data.tree_data import Grown, Quantiser
 from pymcboost.learners.sampling import draw_distinct

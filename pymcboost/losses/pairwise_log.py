@@ -88,7 +88,7 @@ class LogBlocks(PairwiseBlocks):
         return float(self.gradient.reshape(-1).take(self._own).sum(dtype=np.float64))
 
     def trial_tables(self, h, w):
-        """First and second derivatives per class pair and side of h at F + h w: (4, K, K), see `_kernels.pairwise_weights`."""
+        """First and second derivatives per class pair and side of h at F + h w: (4, K, K), see the kernel."""
         out = np.empty((4, len(w), len(w)))
         factor = exp(w[None, :] - w[:, None])
         _weights.log_sums(

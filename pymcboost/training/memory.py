@@ -251,7 +251,9 @@ def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     entries = 0
     if columns.row_cell is not None:
         entries = 24 * len(columns.row_cell) + 16 * len(columns.column)
-        entries += m * (4 + 4 * n_threads) if vector_trees.FEW * n_drawn <= len(columns.column) else 0
+        entries += (
+            m * (4 + 4 * n_threads) if vector_trees.FEW * n_drawn <= len(columns.column) else 0
+        )
     cells = vector_trees.GROUP * int(max(columns.lane_cells, default=0)) + 256
     gathered += columns.n_lanes * m // 8 if columns.row_cell is None else 0
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]

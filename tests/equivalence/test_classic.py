@@ -33,9 +33,9 @@ from pymcboost import (
     PIBoostClassifier,
     SAMMEClassifier,
 )
-from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels import classwise_trees as tree_kernel
 from pymcboost._kernels import pairwise_weights as weight_kernel
+from pymcboost._kernels import splits as split_kernel
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import units_in_parts
 from pymcboost.algorithms.papers.adaboost_ml import logistic_step, own_slopes
