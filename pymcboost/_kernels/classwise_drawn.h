@@ -173,7 +173,7 @@ PMB_INLINE void pmb_drawn_cut(const pmb_cw_state *w, int32_t f, const int32_t *P
     if (pmb_split_before(c, &here, best)) *best = here;
 }
 
-/* The best split of a node, whose gathered rows begin node_index `begin`. */
+/* The best split of a node, whose gathered rows begin at `begin`. */
 PMB_STATIC void pmb_drawn_split(pmb_cw_state *w, int32_t node_index, int side, int64_t begin) {
     const pmb_node *node = w->grower.nodes + node_index;
     const uint8_t *chosen = pmb_cw_features(w, node_index, side);

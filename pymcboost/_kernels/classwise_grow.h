@@ -125,8 +125,8 @@ PMB_STATIC pmb_cw_search pmb_cw_next_search(pmb_cw_state *w, const pmb_node *nod
     }
     w->stats[big].slot = stats->slot;
     w->stats[small].slot = w->n_free ? w->free_slots[--w->n_free] : w->n_slots++;
-    if (!search
-             .want_sibling) { /* only the small one counts, and it can have the slot of its parent */
+    /* only the small one counts, and it can have the slot of its parent */
+    if (!search.want_sibling) {
         w->free_slots[w->n_free++] = w->stats[big].slot;
         search.sibling = -1;
     } else if (!search.want_filled) {

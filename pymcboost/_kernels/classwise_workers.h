@@ -14,7 +14,7 @@
 
 /* Where one tree is between two messages. */
 typedef struct {
-    pmb_cw_search search; /* whose splits are sought; filled < 0: nobody's */
+    pmb_cw_search search; /* whose splits are sought; filled < 0: no node's */
     int64_t place;        /* of its histograms in the message */
     int64_t begin;        /* first of its gathered rows */
     int32_t leaf;         /* place in `open` of the leaf that has just been parted; -1: none */
@@ -71,8 +71,8 @@ PMB_STATIC int64_t pmb_cw_step_part(pmb_cw_state *w, pmb_cw_step *s) {
     s->leaf = -1;
     if (s->done) return 0;
     if (w->grower.splits_left > 0) s->leaf = w->grower.next_leaf = pmb_best_open(&w->grower, NULL);
-    if (s->leaf < 0 && w->grower.splits_left == w->grower.max_leaves - 1 &&
-        w->n_drawn) { /* what was drawn for the root cannot split it */
+    /* what was drawn for the root cannot split it */
+    if (s->leaf < 0 && w->grower.splits_left == w->grower.max_leaves - 1 && w->n_drawn) {
         w->n_drawn = 0;
         pmb_cw_step_again(w, s, w->grower.nodes[0].n);
     } else if (s->leaf < 0) {

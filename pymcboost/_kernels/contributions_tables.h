@@ -238,8 +238,8 @@ PMB_CLONES PMB_STATIC void pmb_by_covers(const pmb_trees *m, int64_t tree, const
             pmb_at_patterns(pattern, n, d, at);
             continue;
         }
-        for (int64_t r = 0; r < n;
-             r += PMB_WIDE) { /* a block has PMB_BLOCK patterns, however many rows */
+        /* a block has PMB_BLOCK patterns, however many rows */
+        for (int64_t r = 0; r < n; r += PMB_WIDE) {
             if (d <= PMB_SHORT)
                 pmb_some_patterns(b, ratio, pattern + r, d, q, found);
             else

@@ -303,8 +303,8 @@ PMB_STATIC int32_t pmb_grow(pmb_grower *g) {
 /* Cost-complexity pruning: from the bottom up, a subtree whose splits gain less than this on average becomes a leaf. A split
  * that gains little stays where those below it gain much. Returns the number of splits that are left. */
 PMB_STATIC int32_t pmb_prune(pmb_grower *g, double least_mean_gain) {
-    for (int32_t node_index = g->n_nodes - 1; node_index >= 0;
-         node_index--) { /* children come after their parents */
+    /* children come after their parents */
+    for (int32_t node_index = g->n_nodes - 1; node_index >= 0; node_index--) {
         pmb_node *node = g->nodes + node_index;
         if (!node->is_split) continue;
         const pmb_node *left = g->nodes + node->left, *right = g->nodes + node->right;

@@ -184,7 +184,7 @@ PMB_STATIC void pmb_vt_prepare_job_child(void *of, int64_t piece, int thread) {
                    one->w->scratch + thread);
 }
 
-/* Part a node and search count children, unless it is the last one that is split. */
+/* Part a node and search its children, unless it is the last one that is split. */
 PMB_STATIC void pmb_vt_split_wide(pmb_vt_state *w, int32_t node_index, int last) {
     const pmb_node *node = w->grower.nodes + node_index;
     pmb_vt_node_job one = {w, node_index};

@@ -104,8 +104,8 @@ PMB_STATIC int pmb_vt_begin(pmb_vt_state *w, pmb_vt_node_search *p, int32_t node
     if (w->node_of_row && node_index > 0 && !w->stats[node_index].entries)
         pmb_vt_find_entries(w, node_index);
     pmb_vt_draw(w, p, w->stats + node_index);
-    for (int32_t lane = 0; lane < c->n_lanes;
-         lane++) { /* without a branch, which would be guessed wrongly */
+    /* without a branch, which would be guessed wrongly */
+    for (int32_t lane = 0; lane < c->n_lanes; lane++) {
         uint8_t any = 0;
         for (int32_t j = c->lane_ptr[lane]; j < c->lane_ptr[lane + 1]; j++)
             any |= p->chosen[c->lane_feature[j]];
@@ -235,8 +235,8 @@ PMB_STATIC void pmb_vt_part(pmb_vt_state *w, int32_t node_index, uint8_t *side, 
     pmb_vt_set_rows(w, node_index, n_left);
     if (!last && !w->add_up) pmb_vt_mark_never_split(w, node_index);
     if (!stats->n_entries || last) return;
-    if (!stats
-             ->entries) { /* marks of the rows are made later, as other threads look at them here */
+    /* marks of the rows are made later, as other threads look at them here */
+    if (!stats->entries) {
         left->first_entry = stats->first_entry;
         left->n_entries = pmb_vt_count_entries(&w->data, w->grower.rows + node->start, n_left);
         right->first_entry = stats->first_entry + left->n_entries;

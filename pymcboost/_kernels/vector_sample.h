@@ -106,8 +106,8 @@ PMB_STATIC void pmb_vt_list_entries(pmb_vt_state *w, int32_t node_index) {
         for (int64_t e = data->row_ptr[rows[i]]; e < data->row_ptr[rows[i] + 1]; e++)
             found[count++] = (pmb_vt_cell){data->row_cell[e], rows[i]};
     found = pmb_vt_sort_entries(found, cells, count, data->most_cell);
-    for (int64_t i = 0; i < count;
-         i++) { /* found may be `cells`: at most i of these are written before entry i is read */
+    /* found may be `cells`: at most i of these are written before entry i is read */
+    for (int64_t i = 0; i < count; i++) {
         pmb_vt_cell one = found[i];
         entries[i] = one.count;
         if (one.cell != last) cells[n_cells++] = (pmb_vt_cell){one.cell, 0};

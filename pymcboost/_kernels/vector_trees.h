@@ -436,8 +436,8 @@ PMB_STATIC int pmb_vt_state_new(pmb_vt_state *w, int32_t max_leaves, int32_t max
         there = pmb_vt_scratch_new(w->scratch + t, cells > sparse ? cells : sparse, c->n_features,
                                    looked_up ? m + 1 : 1, &w->data) &&
                 there;
-    if (!w->n_entries &&
-        w->options.n_drawn > PMB_GROUP) { /* several groups read the rows of a node */
+    /* several groups read the rows of a node */
+    if (!w->n_entries && w->options.n_drawn > PMB_GROUP) {
         w->memory[0] = malloc((size_t)w->data.blocks * m * lanes * sizeof(int32_t) + 64);
         w->gathered = PMB_ALIGNED(w->memory[0]);
         there = there && w->memory[0];
