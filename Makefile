@@ -73,6 +73,7 @@ agree: $(VENV)/.stamp-build
 	$(BIN)/python tools/agree.py --count $(AGREE_COUNT)
 
 docs: $(VENV)/.stamp-docs $(VENV)/.stamp-build
+	rm -rf docs/api  # pages of names that are gone
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo "docs/_build/html/index.html"
 

@@ -36,7 +36,7 @@ class TimeLimit(Callback):
     """Stop training at a time limit, after the current round.
 
     At least one round is trained. Time is measured from the start of `fit`, also if `fit` continues from a checkpoint
-    or a warm start. The models of folds are not stopped. Those of ``n_estimators="auto"`` are trained before the
+    or a warm start. Cross-validation models are not stopped. Those of ``n_estimators="auto"`` are trained before the
     rounds, and their time counts. Those of ``calibrate`` are trained after the rounds, with no more rounds than the
     model.
 
@@ -83,9 +83,9 @@ class LearningRateSchedule(Callback):
     error. Rounds of a checkpoint or a warm start are counted, so a continued training uses the same rates as an
     uninterrupted one. The model file still stores the parameter ``learning_rate``.
 
-    The models of folds use the parameter ``learning_rate`` in all rounds. Therefore ``n_estimators="auto"`` raises an
-    error, and ``calibrate`` warns if the temperature comes from folds. In that case pass ``X_val`` and ``y_val`` or set
-    ``calibrate=None``; for thresholds of labels, set ``decision_threshold=0.5``.
+    Cross-validation models use the parameter ``learning_rate`` in all rounds. Therefore ``n_estimators="auto"`` raises
+    an error, and ``calibrate`` warns if the temperature comes from folds. In that case pass ``X_val`` and ``y_val`` or
+    set ``calibrate=None``; for thresholds of labels, set ``decision_threshold=0.5``.
 
     Parameters
     ----------

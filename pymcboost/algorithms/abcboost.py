@@ -287,20 +287,20 @@ class ClassTreesClassifier(EnsembleClassifier):
         "``cv``.",
         "min_samples_leaf": "Minimum sum of sample weights in a leaf. With weights of 1, this is the minimum number of "
         "samples. Weights with a mean below 1 are first divided by their mean.",
-        "subsample": "Fraction of the rows used to grow the trees of a round. The rows are drawn anew for every round. "
-        '"auto" is 0.5, or 0.7 with more than 10,000 rows.',
+        "subsample": "Fraction of the rows used to grow the trees of a round. Rows are sampled separately for each "
+        'round. "auto" is 0.5, or 0.7 with more than 10,000 rows.',
         "max_leaf_nodes": 'Maximum number of leaves per tree. "auto" uses one leaf for every 200 training rows, '
         "between 10 and 100. Trees grow best-first: the split with the largest gain is made next.",
-        "max_features": "Fraction of the features of the tree considered for a split. The features are drawn anew for "
-        'every node; at least one is considered. "auto" depends on the number of features d and the number of rows m: '
-        "with up to 10,000 rows it considers 2 d^0.4 features, or 10 d / m (at most d / 10) if that is more; with more "
-        "rows 3 d^0.4 features, or d / 10 (at most 100) if that is more.",
-        "max_features_tree": "Fraction of the features that the trees of a round may use. The features are drawn anew "
-        "for every round; at least one is used.",
+        "max_features": "Fraction of the features of the tree considered for a split. Features are sampled "
+        'separately for each node; at least one is considered. "auto" depends on the number of features d and the '
+        "number of rows m: with up to 10,000 rows it considers 2 d^0.4 features, or 10 d / m (at most d / 10) if "
+        "that is more; with more rows 3 d^0.4 features, or d / 10 (at most 100) if that is more.",
+        "max_features_tree": "Fraction of the features that the trees of a round may use. Features are sampled "
+        "separately for each round; at least one is used.",
         "l2_regularization": "L2 regularization: added to the sum of second derivatives of every node, in gains and in "
-        "leaf values. The gains of mart divide by weights, so there it changes leaf values only.",
+        "leaf values. MART computes gains with sample weights, so there it changes leaf values only.",
         "min_gain": "A split must gain more than this. The gain is G_L^2/H_L + G_R^2/H_R - G^2/H, with G the sums of "
-        "gradients and H the sums of second derivatives (for mart, of sample weights).\n\n"
+        "gradients and H the sums of second derivatives (for MART, of sample weights).\n\n"
         "If this is above 0, training stops when no tree of a round has a split. If it is 0, trees with one leaf "
         "continue to learn the class frequencies.",
         "min_samples_category": PARTED_CATEGORY,
@@ -372,8 +372,8 @@ class LogitBoostClassifier(ClassTreesClassifier):
 class MartClassifier(ClassTreesClassifier):
     """MART: gradient-boosted trees with one tree per class and round and first-order gains.
 
-    Unlike in `LogitBoostClassifier`, gains divide by sample weights, not by second derivatives. Use it to compare with
-    published results of MART.
+    Use it to compare with published results of MART. Unlike in `LogitBoostClassifier`, the gain of a split is computed
+    with sample weights instead of second derivatives.
 
     References
     ----------
@@ -426,8 +426,8 @@ class ABCLogitBoostClassifier(AdaptiveBaseClassifier):
 class ABCMartClassifier(AdaptiveBaseClassifier):
     """ABC-MART: MART with an adaptive base class.
 
-    It differs from `ABCLogitBoostClassifier` in the gains of its splits, which divide by sample weights, not by second
-    derivatives.
+    Use it to compare with published results of ABC-MART. Unlike in `ABCLogitBoostClassifier`, the gain of a split is
+    computed with sample weights instead of second derivatives.
 
     References
     ----------

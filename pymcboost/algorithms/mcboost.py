@@ -171,9 +171,9 @@ class MCBoostClassifier(BinaryClassifier):
     own_help = {
         "loss": 'Loss of the pairwise margins: exponential or logistic. "exp" trains faster; "log" is more robust to '
         "label noise.",
-        "weak_learner": "Type of the weak learners: decision stumps or trees. The leaves of a tree are +1 and -1. Each "
-        "round grows one tree per class and keeps the one with the largest edge. With categorical features, stumps are "
-        "trees with two leaves.",
+        "weak_learner": "Type of the weak learners: decision stumps or trees. The leaves of a tree are +1 and -1. A "
+        "round grows one tree per class and keeps only the one with the largest edge. With categorical features, "
+        "stumps are trees with two leaves.",
     }
 
     categorical_features: Any | None = "from_dtype"

@@ -113,7 +113,7 @@ class MPIWorkers(Several):
             pass  # this worker has an error of its own
 
     def free(self):
-        """Free the communicator, of which MPI has some thousand. All workers do it; nothing goes after it."""
+        """Free the communicator, because MPI supports only some thousand. All workers call this last."""
         self._comm.Free()
 
     @contextmanager

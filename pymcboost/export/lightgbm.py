@@ -89,7 +89,7 @@ def from_lightgbm(
     Notes
     -----
     Finite float32 rows reach the same leaves: thresholds are rounded down to float32, and missing values go to their
-    default side. Leaf values are rounded to float32. ``meta["score_error"]`` is a bound on the effect on a score.
+    default side. Leaf values are rounded to float32. ``meta["score_error"]`` bounds the resulting error of a score.
     Classes whose scores differ by more than twice this bound keep their order.
 
     Categories of a data frame are matched by name in any order; `Model.categories` has them sorted. A category that did

@@ -47,8 +47,8 @@ def from_sklearn(forest: Any, labels: Any = None) -> Model:
     ``forest.predict_proba``. They differ by less than 1e-6. Since the link is not a softmax, the model cannot have a
     temperature.
 
-    Float32 rows reach the same leaves, also with missing values. Leaf values are rounded to float32.
-    ``meta["score_error"]`` is a bound on the effect on a score. Classes whose scores differ by more than twice this
+    Float32 rows reach the same leaves, including rows with missing values. Leaf values are rounded to float32.
+    ``meta["score_error"]`` bounds the resulting error of a score. Classes whose scores differ by more than twice this
     bound keep their order.
 
     Examples

@@ -112,8 +112,8 @@ class Checkpoint(Callback):
         """Fit an estimator, continuing from the file if it exists.
 
         This is the same as passing the checkpoint in ``callbacks`` to the ``fit`` of the estimator. The file is written
-        during training, at Ctrl-C, and before the models of folds for a calibration. It is not deleted at the end: call
-        `remove` when the model has been saved.
+        during training, at Ctrl-C, and before the cross-validation models for a calibration. It is not deleted at the
+        end: call `remove` when the model has been saved.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Checkpoint(Callback):
         Raises
         ------
         ValueError
-            If the file belongs to a training with other data, or with other parameters except ``n_estimators``.
+            If the file belongs to a training with other data or parameters. Only ``n_estimators`` may differ.
         ModelFormatError
             If the file is damaged or not a model.
         """

@@ -220,7 +220,7 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             Sample weights of ``X_val``, used by the metric. Class weights are multiplied with them.
         validation_sets : dict of str to tuple, default=None
             Further validation sets by name: (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score). Their
-            metric is recorded in ``history_``; early stopping ignores them.
+            metrics are recorded in ``history_``; early stopping ignores them.
         init_score : array-like of shape (n_samples, n_classes) or (n_samples,), default=None
             Initial scores of the rows, to which the model adds its own. Columns are in the order of the classes. For
             two classes, one number per row is the score of class 1 minus that of class 0. They replace the initial

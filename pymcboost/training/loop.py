@@ -48,7 +48,7 @@ class TrainingState:
         Whether the rounds have ended without Ctrl-C or an error. All rounds are still present when callbacks are
         closed. Early stopping returns to the best round after that.
     folds_follow : bool
-        Whether models of folds are trained after the rounds, for a temperature or for thresholds of labels.
+        Whether cross-validation models are trained after the rounds, for a temperature or for thresholds of labels.
     best_round : int or None
         Best round on the validation set so far, with early stopping.
     best_gain : Gains

@@ -112,18 +112,18 @@ PARAMETERS = {
         low=0,
     ),
     "max_features": Parameter(
-        "Fraction of the features considered for a split. The features are drawn anew for every node; at least one is "
-        "considered.",
+        "Fraction of the features considered for a split. Features are sampled separately for each node; at least one "
+        "is considered.",
         low=0, open_low=True, high=1,
     ),
     "max_features_tree": Parameter(
-        "Fraction of the features that a tree may use. The features are drawn anew for every tree; at least one is "
+        "Fraction of the features that a tree may use. Features are sampled separately for each tree; at least one is "
         "used.",
         low=0, open_low=True, high=1,
     ),
     "split_columns": Parameter(
         "Number of columns of gradients that the search for splits uses. Each column is a random sum or difference of "
-        "the gradients of all classes, drawn anew for every tree. Fewer columns make training with many classes "
+        "the gradients of all classes, chosen separately for each tree. Fewer columns make training with many classes "
         'faster. None uses the gradients of the classes themselves. "auto" uses them up to 4 classes (32 on sparse '
         "rows), and with more classes a number from 3 to 31.\n\n"
         '"auto" is the square root of the number of classes, rounded up and at most 7; 15 above 225 classes; 31 above '
@@ -164,15 +164,15 @@ PARAMETERS = {
     ),
     "min_relative_gain": Parameter(
         "Strength of cost-complexity pruning. The splits of a subtree must gain on average this many times the "
-        "variance of the gradients; otherwise the subtree is replaced by a leaf.\n\n"
+        "variance of the gradients; otherwise the subtree is replaced by a leaf. Larger values give smaller trees.\n\n"
         "Gains are measured in sample weights. A split of a growing tree must gain more than an eighth of the value. "
         "After 300 rounds (30 / learning_rate if that is more), the value increases with the fourth power of the "
         "number of rounds.",
         low=0,
     ),
     "subsample": Parameter(
-        "Fraction of the rows that each weak learner is trained on. Below 1, the rows are drawn in proportion to their "
-        "weights, anew for every weak learner.\n\n"
+        "Fraction of the rows that each weak learner is trained on. Below 1, the rows are sampled in proportion to "
+        "their weights, separately for each weak learner.\n\n"
         "Sampling is systematic: a row with a large weight may be drawn more than once.",
         low=0, open_low=True, high=1,
     ),
@@ -182,7 +182,8 @@ PARAMETERS = {
         low=2, high=256,
     ),
     "C": Parameter(
-        "Weight of the loss relative to the sum of the coefficients. It multiplies the mean loss over all pairs.",
+        "Weight of the loss relative to the sum of the coefficients. It multiplies the mean loss over all pairs of a "
+        "row and a wrong class.",
         low=0, open_low=True, high=1e12,
     ),
     "tol": Parameter(
@@ -192,7 +193,7 @@ PARAMETERS = {
         "Whether to stop training when the metric on the validation set has not improved for ``n_iter_no_change`` "
         "rounds. The model keeps the rounds up to the best one.\n\n"
         "With ``calibrate``, the log loss at the best temperature after each round is monitored as well. Training "
-        "stops when neither improves, and the model keeps the rounds up to the later of the two best ones."
+        "stops when neither improves. The model then keeps all rounds up to the later of the two best rounds."
     ),
     "scoring": Parameter(
         "Metric computed on the validation set. It is recorded in ``history_`` and used for early stopping.\n\n"
@@ -233,7 +234,7 @@ PARAMETERS = {
         "A scikit-learn splitter or a list of (train, test) pairs of row indices can be given instead. Some rows may "
         "never be held out, such as the first rows with `TimeSeriesSplit`, or those of fold -1 with `PredefinedSplit`. "
         "These rows count neither in the metric nor for the temperature. No row may be held out twice. The best number "
-        "of rounds is then multiplied by the square root of the number of all rows divided by the mean number of "
+        "of rounds is then multiplied by the square root of n_rows / n_train, where n_train is the mean number of "
         "training rows per fold, and at most by 2. The temperature comes from the folds with the most training rows, "
         "which are the last ones in time.",
         low=2,
@@ -268,7 +269,7 @@ PARAMETERS = {
     "verbose": Parameter(
         "0 shows no progress; n > 0 shows a progress bar on a terminal. Elsewhere, such as in notebooks, it prints a "
         "line to standard error every n rounds, with the metrics and the estimated time left.\n\n"
-        "True means 1. The models of folds for ``calibrate`` are trained after the rounds and are not counted.",
+        "True means 1. The cross-validation models for ``calibrate`` are trained after the rounds and are not counted.",
         low=0, bools=True,
     ),
 }  # fmt: skip
@@ -399,8 +400,8 @@ ATTRIBUTES = {
     "cv_results_": (
         "dict of ndarray",
         'Cross-validation results, only with ``n_estimators="auto"``:\n\n'
-        '- "rounds", shape (T,): numbers of rounds after which the metric was measured. They are every round at first, '
-        "and later in steps of a sixteenth of the rounds.\n"
+        '- "rounds", shape (T,): numbers of rounds after which the metric was measured: every round at first, later '
+        "in steps of a sixteenth of the rounds.\n"
         '- "folds", shape (n_folds, T): metric on the held-out rows of each fold.\n'
         '- "mean", shape (T,): mean of "folds" over the folds.\n'
         '- "best_round": best number of rounds by the mean.\n'
@@ -449,8 +450,8 @@ def document(cls):
     ]
     attributes = [_entry(f"{name} : {kind}", words) for name, (kind, words) in ATTRIBUTES.items()]
     metric = (
-        "metric on the validation set, such as val_log_loss. Other validation sets have their name in place of val. "
-        "Each of several metrics has its own entry"
+        "metric on the validation set, such as val_log_loss. For other validation sets, their name replaces val. Each "
+        "of several metrics has its own entry"
     )
     columns = {**cls.booster.columns, "val_<scoring>": metric}
     words = "\n".join(f'- "{name}": {text}.' for name, text in columns.items())

@@ -75,8 +75,8 @@ class AdaBoostML(SAMME):
 class AdaBoostMLClassifier(ClassicClassifier):
     """AdaBoost.ML: boosting of multi-class weak learners under the logistic loss of margin vectors.
 
-    Use it to reproduce or compare with published results. It is less sensitive to outliers than `SAMMEClassifier`: rows
-    with large negative margins have weights of at most 1, while the weights of SAMME grow without bound.
+    Use it to reproduce or compare with published results. Rows with large negative margins have weights of at most 1,
+    while the weights of `SAMMEClassifier` grow without bound.
 
     Notes
     -----

@@ -428,8 +428,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
         sample_weight_val : array-like, default=None
             Sample weights of ``X_val``, used by the metric.
         validation_sets : dict of str to tuple, default=None
-            Further validation sets (X, y) or (X, y, sample_weight) by name. Their metric is recorded in ``history_``;
-            early stopping ignores them.
+            Further validation sets (X, y) or (X, y, sample_weight) by name. Their metrics are recorded in
+            ``history_``; early stopping ignores them.
         groups : array-like of shape (n_samples,), default=None
             Group labels. The rows of a group are held out together, in cross-validation and by ``early_stopping``
             without ``X_val``.
@@ -463,8 +463,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
     def predict_proba(self):
         """Predict class probabilities with a calibrated model: softmax(scores / temperature).
 
-        This is a function of X. The hinge loss does not define probabilities, so it exists only if the model has a
-        temperature.
+        ``predict_proba(X)`` returns an ndarray of shape (n_samples, n_classes). It exists only if the model has a
+        temperature, because the hinge loss does not define probabilities.
         """
         model = getattr(self, "model_", None)
         if (self.calibrate if model is None else model.temperature) is None:
@@ -483,7 +483,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
 
     @property
     def predict_log_proba(self):
-        """Predict the logarithms of the class probabilities: a function of X, which exists if `predict_proba` does."""
+        """Predict the logarithms of the class probabilities; exists only if `predict_proba` does."""
         return self.predict_proba and self._predict_log_proba
 
     def _predict_log_proba(self, X):

@@ -80,9 +80,9 @@ class MultiBoostClassifier(TotallyCorrectiveClassifier):
 
     Notes
     -----
-    The first pass of coordinate descent visits the classes in the order of their labels, later passes in a random
-    order, and ``max_passes`` ends before the minimum is reached. Renaming the classes or changing ``random_state``
-    therefore changes the coefficients, and in later rounds the weak learners.
+    The first pass of coordinate descent visits the classes in the order of their labels, and later passes visit them
+    in a random order. Coordinate descent stops after ``max_passes`` passes, before it reaches the minimum. Renaming the
+    classes or changing ``random_state`` therefore changes the coefficients, and in later rounds the weak learners.
 
     References
     ----------
@@ -102,11 +102,11 @@ class MultiBoostClassifier(TotallyCorrectiveClassifier):
     own_parameters = {
         "solver": Parameter(
             'Optimizer of the coefficients. "fcd" is fast coordinate descent, for the exponential loss only. "lbfgs" '
-            'is L-BFGS-B with at most 100 iterations per round. "lbfgs-cold" starts it from 0 in every round and stops '
-            'it early. "auto" is "fcd" for the loss "exp" and "lbfgs" for "log".\n\n'
+            'is L-BFGS-B with at most 100 iterations per round. "lbfgs-cold" starts it from 0 in every round and '
+            'stops it early. "auto" is "fcd" for the loss "exp" and "lbfgs" for "log".\n\n'
             'The published experiments use "lbfgs-cold". With a large C on small data it gives more coefficients and '
-            "lower errors. It is slower, and the objective may increase from one round to the next; tol=0 trains all "
-            "rounds nevertheless. The same weak learner may then occur several times in a model. Continuing with "
+            "lower errors. It is slower, and the objective may increase from one round to the next, so set ``tol=0`` "
+            "to train all rounds. The same weak learner may then occur several times in a model. Continuing with "
             "another solver merges these."
         )
     }
@@ -126,9 +126,9 @@ class MultiBoostCWClassifier(TotallyCorrectiveClassifier):
 
     Notes
     -----
-    The first pass of coordinate descent visits the classes in the order of their labels, later passes in a random
-    order, and ``max_passes`` ends before the minimum is reached. Renaming the classes or changing ``random_state``
-    therefore changes the coefficients, and in later rounds the weak learners.
+    The first pass of coordinate descent visits the classes in the order of their labels, and later passes visit them
+    in a random order. Coordinate descent stops after ``max_passes`` passes, before it reaches the minimum. Renaming the
+    classes or changing ``random_state`` therefore changes the coefficients, and in later rounds the weak learners.
 
     References
     ----------
