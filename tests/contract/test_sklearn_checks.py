@@ -1,6 +1,6 @@
 """scikit-learn's own checks of every algorithm: with five rounds, and with the defaults alone where --long is given.
 
-A check that is passed with other parameters only says so in its name, and in a table of docs/development.md. After a
+A check that is passed with other parameters only says so in its name, and in a table of tests/README.md. After a
 change, write the table again::
 
     PYTHONPATH=.:tests python tests/contract/test_sklearn_checks.py
@@ -24,7 +24,7 @@ from pymcboost.registry import get_class
 # Those that the quick run checks: each differs from the others in what scikit-learn is told of it.
 QUICK = ("hingeboost", "logitboost", "mcboost", "multiboost", "samme-of-trees", "vector-tree")
 ROUNDS = {"5": "five rounds", "defaults": "defaults"}
-PAGE = Path(__file__).parents[2] / "docs" / "development.md"
+PAGE = Path(__file__).parents[1] / "README.md"
 
 
 class Other(NamedTuple):
