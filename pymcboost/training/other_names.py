@@ -27,8 +27,8 @@ TABLE = (
         "subsample",
         "below 1, rows are drawn anew for every weak learner",
     ),
-    ("colsample_bytree feature_fraction rsm", "max_features_tree", ""),
-    ("colsample_bynode feature_fraction_bynode colsample_bylevel", "max_features", ""),
+    ("colsample_bytree feature_fraction", "max_features_tree", ""),
+    ("colsample_bynode feature_fraction_bynode colsample_bylevel rsm", "max_features", ""),
     ("max_bin border_count n_bins", "max_bins", "it is at most 256"),
     ("max_delta_step", "max_step", ""),
     (
