@@ -30,9 +30,9 @@ class Dataset:
     scikit-learn (`GridSearchCV`, `cross_validate`, `cross_val_predict`) accept a Dataset as X, together with y. Their
     folds are subsets that share the bins. Transformers and pipelines need arrays.
 
-    A Dataset stores everything the bins depend on: ``sample_weight``, ``categorical_features`` and ``max_bins``. An
-    estimator with other values of the last two raises an error. The class weights of an estimator, and the rows that it
-    holds out, do not change the bins.
+    A Dataset stores everything the bins depend on: ``sample_weight``, ``categorical_features`` and ``max_bins``. The
+    estimator must have the same ``max_bins``, and the same ``categorical_features`` unless it is "from_dtype". The
+    class weights of an estimator, and the rows that it holds out, do not change the bins.
 
     Parameters
     ----------

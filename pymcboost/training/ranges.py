@@ -98,7 +98,9 @@ class Parameter(NamedTuple):
         if self.low is None or self.high is None:
             return self._range()
         low, high = (
-            f"{bound:g}" if isinstance(bound, float) else str(bound)
+            f"{bound:g}".replace("e+0", "e").replace("e+", "e")
+            if isinstance(bound, float)
+            else str(bound)
             for bound in (self.low, self.high)
         )
         return f" in {'[('[self.open_low]}{low}, {high}{'])'[self.open_high]}"
