@@ -157,7 +157,7 @@ def test_columns_beside_the_papers():
         for scaled, error in (("yes", 37.45), ("no", 33.8))
     ]  # fmt: skip
     frame = frame_of(rows)
-    assert "| vowel | perceptron | the paper | 37.45 |" in hinge_others.columns_text(frame)
+    assert "| vowel | perceptron | paper | 37.45 |" in hinge_others.columns_text(frame)
     values = hinge_others.columns_values(frame)
     assert values["vowel-perceptron-one-vs-one-as-is"] == "33.80"
     assert values["one-vs-one-within"] == "0.00"
