@@ -495,8 +495,8 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
             "with the softmax loss."
         ),
         "leaf_levels": Parameter(
-            "Rounds leaf values to multiples of a step, with this many levels below 0 and as many above 0, so that the "
-            'model can be saved in a small file with ``save(path, layout="packed")``. The step is 2 learning_rate / '
+            "Rounds leaf values to multiples of a step, with this many levels below 0 and as many above 0. The model "
+            'can then be saved in a small file with the layout "packed". The step is 2 learning_rate / '
             "(leaf_levels + 1). None does not round. Values from 1 to 15 cost little accuracy with a learning_rate of "
             "0.3 to 0.5 and some more trees.",
             low=1,

@@ -196,7 +196,7 @@ PARAMETERS = {
         "stops when neither improves. The model then keeps all rounds up to the later of the two best rounds."
     ),
     "scoring": Parameter(
-        "Metric computed on the validation set. It is recorded in ``history_`` and used for early stopping.\n\n"
+        "Metric computed on the validation set after each round. Early stopping uses it.\n\n"
         '- "log_loss": mean of -log p of the true classes.\n'
         '- "error": fraction of misclassified rows.\n'
         '- "balanced_error": mean over the classes of the fraction of misclassified rows.\n'
@@ -205,8 +205,8 @@ PARAMETERS = {
         "``(estimator, X, y)`` such as ``make_scorer`` returns. The estimator that it receives predicts the rows X "
         "with the scores of the current round.\n\n"
         'Several metrics can be given as a list, such as ["log_loss", "error"], or as a dict that names them. '
-        "``history_`` records all of them. Only the first one decides early stopping and the number of rounds for "
-        '``n_estimators="auto"``.\n\n'
+        "Only the first one decides early stopping and the number of rounds for ``n_estimators=\"auto\"``. "
+        "``history_`` records all metrics.\n\n"
         "Metrics use the sample weights and class weights."
     ),
     "min_delta": Parameter(
@@ -225,7 +225,8 @@ PARAMETERS = {
     ),
     "cv": Parameter(
         'Number of cross-validation folds for ``n_estimators="auto"`` and for ``calibrate``. Folds are stratified and '
-        "shuffled. Rows with the same value in the ``groups`` of `fit` stay together.\n\n"
+        "shuffled.\n\n"
+        "Rows with the same value in the ``groups`` of `fit` stay in the same fold.\n\n"
         "To choose the number of rounds, the models of all folds are trained until the mean of their metrics (of the "
         "first one in ``scoring``) has improved neither for ``n_iter_no_change`` rounds nor for a third of all rounds, "
         "and for at most 2,000 rounds. With ``calibrate``, the log loss is that at the best temperature. Then one "

@@ -23,7 +23,7 @@ SMOOTHING = 1 / 4000
 NO_MISTAKES = "the last weak learner makes no mistakes, so that no other is looked for"
 FOR_STUMPS = (
     "Minimum fraction of the total sample weight on each side of the split of a stump. It has little effect on trees "
-    "and on rows drawn for each class, and `fit` warns if it is set for them."
+    "and on rows sampled separately for each class, and a warning says so."
 )
 
 

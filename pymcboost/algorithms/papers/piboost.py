@@ -130,8 +130,8 @@ class PIBoostClassifier(DrawingClassifier):
     own_parameters = {
         "separators": Parameter(
             'Class subsets that are separated from the other classes: "singles" takes each class, "pairs" each class '
-            "and each pair of classes. A list gives the subsets by positions in ``classes_``. A subset and its "
-            "complement are the same separator. At most 4096.\n\n"
+            "and each pair of classes. A subset and its complement are the same separator. At most 4096 separators.\n\n"
+            "A list gives the subsets by positions in ``classes_``.\n\n"
             "Two classes that no separator distinguishes always have equal scores. `fit` warns about the first such "
             "pair."
         ),
