@@ -319,6 +319,9 @@ def curve_values(frame):
             for data, count in of_codes.items()
             if count
         ),
+        "mo-splits": ", ".join(
+            f"{len(found[data, CODED])} of {data}" for data in sets if (data, CODED) in found
+        ),
         "mo-slower": span(slower) if slower else "-",
     }
 
