@@ -97,7 +97,9 @@ def find_short_name(app, env, node, contnode):
     if node.get("refdomain") != "py":
         return None
     objects, target = env.get_domain("py").objects, node["reftarget"]
-    names = [name for name in objects if name.endswith(f".{target}")]
+    names = [
+        name for name, entry in objects.items() if name.endswith(f".{target}") and not entry.aliased
+    ]
     owner, _, method = target.rpartition(".")
     if len(names) != 1 and (not owner or f"pymcboost.{owner}" in ESTIMATORS):
         names = [name for name in (f"{SHARED}.{method}",) if name in objects]
