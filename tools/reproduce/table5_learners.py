@@ -248,10 +248,11 @@ def chosen_values(frame):
     values = {"within": f"{near(found, found)} of {len(found)}"}
     values["better"] = f"{sum(one < -1 for _, one in found.values())} of {len(found)}"
     values["worse"] = f"{sum(one > 1 for _, one in found.values())} of {len(found)}"
-    for data in ALL_SETS:
+    sets = list(dict.fromkeys(data for data, _ in found))
+    values["sets"] = ", ".join(sets)
+    for data in sets:
         mine = {cell: one for cell, one in found.items() if cell[0] == data}
-        if mine:
-            values[data] = f"{near(mine, mine)} of {len(mine)}"
+        values[data] = f"{near(mine, mine)} of {len(mine)}"
     return values
 
 
