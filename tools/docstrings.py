@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # A name in a list of the page.
 NAME = re.compile(r"^   ~(pymcboost[\w.]+)$", re.MULTILINE)
 # Objects that only the package makes: their constructors have no parameters for users.
-MADE_INSIDE = {"EnsembleClassifier", "Model", "ModelFormatError", "TrainingState"}
+MADE_INSIDE = {"EnsembleClassifier"}
 # Methods that only the package calls.
 CALLED_INSIDE = {"bytes_of_best", "check_operation", "cut", "hearing", "record"}
 
@@ -29,7 +29,8 @@ def public_objects(page):
         module, _, attribute = name.rpartition(".")
         value = getattr(importlib.import_module(module), attribute)
         yield name, value
-        if not inspect.isclass(value):
+        # Of the parts of a model only attributes are public.
+        if not inspect.isclass(value) or name.startswith("pymcboost.model."):
             continue
         for member, _ in inspect.getmembers(value):
             called_inside = member in CALLED_INSIDE or (
@@ -55,7 +56,9 @@ def not_needed(name, value):
         return {"PR01", "RT01"}
     if "\nYields\n" in text:  # also of functions that return an iterator
         return {"RT01"}
-    fields_only = inspect.isclass(value) and issubclass(value, tuple)
+    fields_only = (
+        inspect.isclass(value) and "\nParameters\n" not in text and "\nAttributes\n" in text
+    )
     return {"PR01"} if fields_only or name.rpartition(".")[2] in MADE_INSIDE else set()
 
 

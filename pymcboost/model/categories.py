@@ -19,16 +19,17 @@ TEXTS = ("object", "str", "string", "utf8", "large_string", "string_view")
 
 @dataclass(frozen=True, eq=False)
 class Categories:
-    """Categorical features.
+    """Categorical features of a model.
 
     Attributes
     ----------
-    feature : ndarray of int64 (n,)
-        Increasing.
-    levels : ndarray of int64 (n,)
-        How many levels each has: its values are the codes 0, 1, ..., and any other value counts as missing.
+    feature : ndarray of int64 of shape (n,)
+        Column numbers in increasing order.
+    levels : ndarray of int64 of shape (n,)
+        Number of categories of each column. Its values are the codes 0, 1, ...; any other value is treated as missing.
     names : tuple of (list of str or None)
-        Names of the levels by their codes, sorted; None where the column of the training held the codes themselves.
+        Sorted names of the categories of each column. The position of a name is its code. None if the training column
+        held the codes themselves.
     """
 
     feature: np.ndarray

@@ -12,22 +12,28 @@ MERGED = "this model is an interval table, in which the stumps of a feature are 
 
 @dataclass(frozen=True, eq=False)
 class Intervals(Kind):
-    """Stumps merged per feature: one binary search and one table row per feature that occurs.
-
-    With ``begin, end = offset[i], offset[i + 1]``, feature ``feature[i]`` has the increasing thresholds
-    ``threshold[begin:end]`` and the table rows from ``begin + 2 * i`` on: one for each of its ``end - begin + 1``
-    intervals from low to high (upper end included), then one for NaN.
+    """Interval table: stumps merged by feature, scored by one binary search and one table row per feature.
 
     Attributes
     ----------
-    feature : ndarray of int64 (n_used,)
-        Increasing.
-    offset : ndarray of int64 (n_used + 1,)
-    threshold : ndarray of float32 (D,)
-    table : ndarray of float64 (D + 2 * n_used, K)
-        Of float32 in a model that is saved, or comes from a file.
-    bias : ndarray of float32 (K,)
+    feature : ndarray of int64 of shape (n_used,)
+        Column numbers of the features that occur, in increasing order.
+    offset : ndarray of int64 of shape (n_used + 1,)
+        Position in ``threshold`` at which the thresholds of each feature start.
+    threshold : ndarray of float32 of shape (D,)
+        Thresholds of all features, increasing for each feature.
+    table : ndarray of float64 of shape (D + 2 * n_used, K)
+        Values of the classes. They are float32 values in a model that is saved or loaded.
+    bias : ndarray of float32 of shape (K,)
+        Initial scores of the classes.
     n_features : int
+        Number of features.
+
+    Notes
+    -----
+    With ``begin, end = offset[i], offset[i + 1]``, feature ``feature[i]`` has the thresholds ``threshold[begin:end]``.
+    Its table rows start at ``begin + 2 * i``: one for each of the ``end - begin + 1`` intervals from low to high
+    (including the upper end), and one for NaN.
     """
 
     KIND, NAME = 2, "interval table"

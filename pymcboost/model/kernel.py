@@ -16,40 +16,44 @@ MAX_DEGREE = 1000
 FORMULAS = {
     "linear": "x . z",
     "poly": "(gamma x . z + coef0)^degree",
-    "rbf": "exp(-gamma |x - z|^2)",
+    "rbf": "``exp(-gamma |x - z|^2)``",
     "perceptron": "-|x - z|",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class KernelMachine(Machine):
-    """Scores ``intercept + sum of coef[i] * K(x, support[i])``; all classes share the support vectors.
+    """Kernel machine whose classes share the support vectors.
 
-    Kernels, with LIBSVM's meanings of the parameters:
+    Scores are ``intercept + sum of coef[i] * K(x, support[i])``. The parameters of the kernels have the same meaning as
+    in LIBSVM:
 
     ============  ==========================================
-    "linear"      x . z
-    "poly"        (gamma x . z + coef0) ^ degree
+    "linear"      ``x . z``
+    "poly"        ``(gamma x . z + coef0) ^ degree``
     "rbf"         exp(-gamma |x - z|^2)
-    "perceptron"  coef0 - |x - z|
+    "perceptron"  ``coef0 - |x - z|``
     ============  ==========================================
 
     Attributes
     ----------
     kernel : {"linear", "poly", "rbf", "perceptron"}
+        Kernel function.
     gamma : float
-        Positive; rounded to float32. Not used by "linear" and "perceptron".
+        Positive kernel coefficient, rounded to float32. "linear" and "perceptron" do not use it.
     coef0 : float
-        Rounded to float32. Not used by "linear" and "rbf". The shift of "perceptron" moves into the intercept when the
-        model is saved; it changes no score where the coefficients of a class sum to 0.
+        Constant term, rounded to float32. "linear" and "rbf" do not use it. Saving a model with "perceptron" moves it
+        into the intercept; it changes no score if the coefficients of each class sum to 0.
     degree : int
-        0 to 1000, for "poly".
-    support : ndarray of float32 (n_sv, d)
-        Scaled if there is a scale.
-    coef : ndarray of float32 (n_sv, K)
-    intercept : ndarray of float32 (K,)
+        Degree of "poly", from 0 to 1000.
+    support : ndarray of float32 of shape (n_sv, d)
+        Support vectors, scaled if there is a ``scale``.
+    coef : ndarray of float32 of shape (n_sv, K)
+        Coefficients of the support vectors for each class.
+    intercept : ndarray of float32 of shape (K,)
+        Intercepts.
     scale : Scale or None
-        What is done to the features of a row first.
+        Scaling that is applied to the features of a row first.
     """
 
     KIND, NAME = 6, "kernel machine"

@@ -11,15 +11,17 @@ from pymcboost.model.scale import Scale
 
 @dataclass(frozen=True, eq=False)
 class LinearMachine(Machine):
-    """Scores ``intercept + coef x``.
+    """Linear machine with one hyperplane per class: scores are ``intercept + coef x``.
 
     Attributes
     ----------
-    coef : ndarray of float32 (K, d)
-    intercept : ndarray of float32 (K,)
+    coef : ndarray of float32 of shape (K, d)
+        Coefficients of the features.
+    intercept : ndarray of float32 of shape (K,)
+        Intercepts.
     scale : Scale or None
-        Coefficients are those of scaled features. It is folded into ``coef`` and ``intercept`` when the model is saved,
-        so that a model has none.
+        Scaling of the features that the coefficients refer to. Saving a model merges it into ``coef`` and
+        ``intercept``, so a model never has one.
     """
 
     KIND, NAME = 5, "linear machine"

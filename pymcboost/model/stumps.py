@@ -24,21 +24,26 @@ from pymcboost.threads import counted
 
 @dataclass(frozen=True, eq=False)
 class Stumps(Kind):
-    """A frozen list of M stumps with one value per class on each side.
+    """List of M stumps with one value per class on each side.
 
     Attributes
     ----------
-    feature : ndarray of int64 (M,)
-    threshold : ndarray of float32 (M,)
-    nan_left : ndarray of bool (M,)
-    right : ndarray of float32 (M, K)
-        Values where ``x > threshold``.
-    left : ndarray of float32 (M, K) or None
-        Values where ``x <= threshold``; None means ``-right``.
-    bias : ndarray of float32 (K,)
+    feature : ndarray of int64 of shape (M,)
+        Column number of each split.
+    threshold : ndarray of float32 of shape (M,)
+        Threshold of each split.
+    nan_left : ndarray of bool of shape (M,)
+        Whether missing values go left.
+    right : ndarray of float32 of shape (M, K)
+        Values of the classes if ``x > threshold``.
+    left : ndarray of float32 of shape (M, K) or None
+        Values of the classes if ``x <= threshold``. None means ``-right``.
+    bias : ndarray of float32 of shape (K,)
+        Initial scores of the classes.
     n_features : int
-    cover : ndarray of int (2 M,) or None
-        Rows that go to the left and to the right of each stump, see `Model.with_covers`.
+        Number of features.
+    cover : ndarray of int of shape (2 M,) or None
+        Number of rows on the left and the right of each stump; see `Model.with_covers`.
     """
 
     KIND, NAME = 1, "list of stumps"

@@ -26,47 +26,56 @@ OUTSIDE = "a right child lies outside the part of the tree that belongs to its p
 
 @dataclass(frozen=True, eq=False)
 class Trees(Kind):
-    """A frozen list of T trees with S splits in all, in rounds.
-
-    Only splits are nodes. Those of tree t are ``offset[t] <= i < offset[t + 1]``, in preorder: the left child of split
-    i is i + 1, the right one i + right[i], and either is a leaf if the other part of the subtree begins, or the
-    subtree ends, right there. With ``i, end, at = offset[t], offset[t + 1], offset[t] + t`` a row descends, while
-    ``i < end``, by ``i, end, at = i + 1, i + right[i], at`` to the left and ``i + right[i], end, at + right[i]`` to
-    the right; then ``leaf[at]`` is its leaf. A tree of s splits has s + 1 leaves; s may be 0.
+    """List of T trees with S splits in total, grouped into rounds.
 
     Attributes
     ----------
-    offset : ndarray of int64 (T + 1,)
-    feature : ndarray of int64 (S,)
-    threshold : ndarray of float32 (S,)
-        ``x <= threshold`` goes left.
-    nan_left : ndarray of bool (S,)
-        NaN goes left.
-    right : ndarray of int64 (S,)
-    leaf : ndarray of float32 (S + T,) or (S + T, K), or LeafEntries
-        Values of the leaves, from left to right, tree after tree: one number, or one for each class.
-    cls : ndarray of int64 (T,) or None
-        The class whose score gets the leaf's value; None if leaves have a value for each class.
-    base : ndarray of int64 (T,) or None
-        The class whose score loses the leaf's value, -1 for none.
-    rounds : ndarray of int64 (R + 1,)
-        The trees of round r are ``rounds[r] <= t < rounds[r + 1]``.
-    bias : ndarray of float32 (K,)
+    offset : ndarray of int64 of shape (T + 1,)
+        The splits of tree t have the numbers ``offset[t] <= i < offset[t + 1]``, in preorder.
+    feature : ndarray of int64 of shape (S,)
+        Column number of each split.
+    threshold : ndarray of float32 of shape (S,)
+        Threshold of each split. Rows with ``x <= threshold`` go left.
+    nan_left : ndarray of bool of shape (S,)
+        Whether missing values go left.
+    right : ndarray of int64 of shape (S,)
+        Distance from a split to its right child.
+    leaf : ndarray of float32 of shape (S + T,) or (S + T, K), or LeafEntries
+        Leaf values from left to right, tree after tree: one number, or one number per class.
+    cls : ndarray of int64 of shape (T,) or None
+        Class to whose score the leaf value of a tree is added. None if leaves have one value per class.
+    base : ndarray of int64 of shape (T,) or None
+        Class from whose score the leaf value of a tree is subtracted, or -1 for none.
+    rounds : ndarray of int64 of shape (R + 1,)
+        The trees of round r have the numbers ``rounds[r] <= t < rounds[r + 1]``.
+    bias : ndarray of float32 of shape (K,)
+        Initial scores of the classes.
     n_features : int
-    code : ndarray of float32 (P, K) or None
-        If given, ``cls`` is one of P columns.
+        Number of features.
+    code : ndarray of float32 of shape (P, K) or None
+        Output code. If given, ``cls`` is one of its P columns.
     decoder : {"linear", "hamming", "exp"}
-        How the sums of the columns' leaves become scores, see `Model.decode`. "linear": a leaf's value times the row
-        of its column goes to the scores.
-    cover : ndarray of int (S + T,) or None
-        Rows that fall into each leaf, see `Model.with_covers`.
-    subset : ndarray of int64 (S,) or None
-        Number of the set of codes that a split sends left, 0 where it has a threshold. Sets are numbered from 1 on in
-        the order of their splits.
-    subset_start, subset_bits : ndarray or None
-        Where the sets begin, (n_sets + 1,), and their bits, uint8.
+        How the scores of the columns are decoded; see `Model.decode`. "linear" multiplies a leaf value by the row of
+        its column and adds it to the scores.
+    cover : ndarray of int of shape (S + T,) or None
+        Number of rows in each leaf; see `Model.with_covers`.
+    subset : ndarray of int64 of shape (S,) or None
+        Number of the set of category codes that a split sends left, or 0 if it has a threshold. Sets are numbered from
+        1 in the order of their splits.
+    subset_start : ndarray of shape (n_sets + 1,) or None
+        Position in ``subset_bits`` at which each set starts.
+    subset_bits : ndarray of uint8 or None
+        Bits of the sets.
     categories : Categories or None
-        Those of the features; None if all are ordered.
+        Categorical features, or None if all features are numeric.
+
+    Notes
+    -----
+    Only splits are nodes. The left child of split i is i + 1, and the right child is i + right[i]. The left child is a
+    leaf if the right part of the subtree starts at its number, and the right child is a leaf if the subtree ends there.
+    A row starts in tree t with ``i, end, at = offset[t], offset[t + 1], offset[t] + t``. While ``i < end``, it goes
+    left by ``i, end, at = i + 1, i + right[i], at`` or right by ``i, end, at = i + right[i], end, at + right[i]``. Then
+    ``leaf[at]`` is its leaf. A tree with s splits has s + 1 leaves; s may be 0.
     """
 
     KIND, NAME = 3, "trees"

@@ -15,9 +15,10 @@ NAMES = [
 ]
 # Classes and functions that every user meets. Others may do without an example.
 WITHOUT = (
-    "ModelFormatError SvmlightError WorkerError TrainingState LivePlot Contributions Interactions "
-    "Curve SvmlightData to_text plot_tree plot_importance plot_curve plot_history plot_reliability to_integer_c "
-    "to_onnx to_treelite from_lightgbm from_xgboost MPIWorkers CollectiveWorkers Alone"
+    "ModelFormatError SvmlightError WorkerError TrainingState LivePlot Contributions Interactions Curve "
+    "SvmlightData Trees Stumps Intervals LinearMachine KernelMachine Categories  to_text plot_tree "
+    "plot_importance plot_curve plot_history plot_reliability to_integer_c to_onnx to_treelite from_lightgbm "
+    "from_xgboost MPIWorkers CollectiveWorkers Alone"
 ).split()
 
 
