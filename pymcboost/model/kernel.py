@@ -16,7 +16,7 @@ MAX_DEGREE = 1000
 FORMULAS = {
     "linear": "x . z",
     "poly": "(gamma x . z + coef0)^degree",
-    "rbf": "``exp(-gamma |x - z|^2)``",
+    "rbf": "exp(-gamma |x - z|^2)",
     "perceptron": "-|x - z|",
 }
 
@@ -31,7 +31,7 @@ class KernelMachine(Machine):
     ============  ==========================================
     "linear"      ``x . z``
     "poly"        ``(gamma x . z + coef0) ^ degree``
-    "rbf"         exp(-gamma |x - z|^2)
+    "rbf"         ``exp(-gamma |x - z|^2)``
     "perceptron"  ``coef0 - |x - z|``
     ============  ==========================================
 
