@@ -10,17 +10,18 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memset
 
-from .contributions_trees cimport (
-    PMB_BLOCK, PMB_PATH, PMB_SHORT, PMB_STEP, Scratch, free_scratch, make_scratch, pmb_add_batch, pmb_background,
-    pmb_by_covers, pmb_by_rows, pmb_count_paths, pmb_fill_paths, pmb_frame, pmb_full, pmb_in_tiles,
-    pmb_make_tables, pmb_patterns, pmb_put_values, pmb_rest, pmb_room, pmb_tables, pmb_trees,
-)
+from .contributions_trees cimport (PMB_SHAP_ROWS, PMB_SHAP_FEATURES, PMB_SHAP_SHORT, PMB_SHAP_STRIDE, Scratch,
+                                   free_scratch, make_scratch, pmb_shap_add_batch, pmb_shap_background,
+                                   pmb_shap_by_covers, pmb_shap_by_rows, pmb_shap_count_paths, pmb_shap_fill_paths,
+                                   pmb_shap_subtree, pmb_shap_all_bits, pmb_shap_in_tiles, pmb_shap_make_tables,
+                                   pmb_shap_row_patterns, pmb_shap_put_values, pmb_shap_untouched, pmb_shap_table_size,
+                                   pmb_shap_tables, pmb_shap_trees,)
 
 import math
 
 import numpy as np
 
-MOST_FEATURES = int(PMB_PATH)
+MOST_FEATURES = int(PMB_SHAP_FEATURES)
 # Numbers in the tables of a batch's trees, if it has more than one: they stay in the cache. Twice as many where that
 # leaves one batch: the results are then written once.
 MOST_IN_BATCH = 1 << 17
@@ -49,8 +50,8 @@ cdef class Explainer:
     """
 
     cdef:
-        pmb_trees trees
-        pmb_background back
+        pmb_shap_trees trees
+        pmb_shap_background back
         const int64_t[::1] offset, feature, asked, right, cls, base
         const float[::1] threshold
         const uint8_t[::1] nan_left
@@ -89,20 +90,20 @@ cdef class Explainer:
             self.trees.threshold, self.trees.nan_left, self.trees.asked = &threshold[0], &nan_left[0], &asked[0]
         self.count_paths()
 
-    cdef pmb_frame *new_stack(self) except NULL:
-        cdef pmb_frame *stack = <pmb_frame *> malloc((self.most_splits + 2) * sizeof(pmb_frame))
+    cdef pmb_shap_subtree *new_stack(self) except NULL:
+        cdef pmb_shap_subtree *stack = <pmb_shap_subtree *> malloc((self.most_splits + 2) * sizeof(pmb_shap_subtree))
         if stack == NULL:
             raise MemoryError("no memory for the paths of the trees")
         return stack
 
     cdef count_paths(self):
         cdef:
-            pmb_frame *stack = self.new_stack()
+            pmb_shap_subtree *stack = self.new_stack()
             Py_ssize_t t
             int32_t depth = 0
         self.depth = 0
         for t in range(self.T):
-            depth = pmb_count_paths(&self.trees, t, stack, &self.begin[1])
+            depth = pmb_shap_count_paths(&self.trees, t, stack, &self.begin[1])
             if depth < 0:
                 break
             self.depth = max(self.depth, depth)
@@ -110,8 +111,9 @@ cdef class Explainer:
         if depth == -2:
             raise ValueError(f"right does not describe tree {t}")
         if depth < 0:
-            raise ValueError(f"tree {t} has a path whose splits are on more than {PMB_PATH} different features, which "
-                             "contributions cannot take; train with a smaller max_depth or fewer leaves")
+            raise ValueError(f"tree {t} has a path whose splits are on more than {PMB_SHAP_FEATURES} different "
+                             "features, which contributions cannot take; train with a smaller max_depth or "
+                             "fewer leaves")
         np.cumsum(self.begin, out=np.asarray(self.begin))
         self.path = np.zeros(self.begin[self.begin.shape[0] - 1] + 1, dtype=np.int64)
         self.heaviest = np.zeros(self.path.shape[0], dtype=np.int64)
@@ -121,23 +123,23 @@ cdef class Explainer:
         cdef:
             double *ratio = NULL
             double[::1] to_left = np.zeros(self.slot.shape[0])
-            double[::1] levels = np.zeros((self.depth + 1) * PMB_PATH)
+            double[::1] levels = np.zeros((self.depth + 1) * PMB_SHAP_FEATURES)
             const int64_t *covers = NULL
-            pmb_frame *stack = self.new_stack()  # last: what fails above would lose it
+            pmb_shap_subtree *stack = self.new_stack()  # last: what fails above would lose it
             Py_ssize_t t
         if cover is not None:
             ratio, covers = &self.ratio[0], &cover[0]
         with nogil:
             for t in range(self.T):
-                pmb_fill_paths(&self.trees, t, stack, covers, &to_left[0], &levels[0], &self.path[0], &self.heaviest[0],
-                               ratio)
+                pmb_shap_fill_paths(&self.trees, t, stack, covers, &to_left[0], &levels[0], &self.path[0],
+                                    &self.heaviest[0], ratio)
         free(stack)
         self.group_paths()
 
     cdef rooms(self):
         """Numbers in the tables of every leaf."""
         lengths = np.diff(self.begin)
-        return lengths * np.array([pmb_room(d) for d in range(PMB_PATH + 1)])[lengths]
+        return lengths * np.array([pmb_shap_table_size(d) for d in range(PMB_SHAP_FEATURES + 1)])[lengths]
 
     cdef find_batches(self):
         """Put trees that add to the same classes together while they are small."""
@@ -197,7 +199,7 @@ cdef class Explainer:
                 at_leaf, end = self.offset[t] + t, self.offset[t + 1] + t + 1
                 for at_leaf in range(at_leaf, end):
                     own = self.begin[at_leaf + 1] - self.begin[at_leaf]
-                    room, is_long = pmb_room(own), own > PMB_SHORT
+                    room, is_long = pmb_shap_table_size(own), own > PMB_SHAP_SHORT
                     self.table[at_leaf] = rows if is_long else patterns
                     other = -1
                     for p in range(self.begin[at_leaf], self.begin[at_leaf + 1]):
@@ -230,7 +232,7 @@ cdef class Explainer:
 
         cover : IN (S + T + 1,), running sums of the rows of the leaves; node, weight : IN, Gauss's for 1, 2, ... nodes
         """
-        cdef Py_ssize_t most = (PMB_PATH + 1) // 2 * ((PMB_PATH + 1) // 2 + 1) // 2
+        cdef Py_ssize_t most = (PMB_SHAP_FEATURES + 1) // 2 * ((PMB_SHAP_FEATURES + 1) // 2 + 1) // 2
         if cover.shape[0] != self.begin.shape[0] or node.shape[0] < most or weight.shape[0] != node.shape[0]:
             raise ValueError("the covers do not fit the trees")
         self.ratio = np.zeros(self.path.shape[0])
@@ -241,7 +243,8 @@ cdef class Explainer:
     def by_rows(self, const float[:, ::1] xt):
         """Take rows as the background: xt : IN (features, rows), a row or more."""
         cdef:
-            Py_ssize_t n = xt.shape[1], t, count = PMB_PATH + 1, leaves = 1 + int(np.diff(self.offset).max(initial=0))
+            Py_ssize_t n = xt.shape[1], t, count = PMB_SHAP_FEATURES + 1
+            Py_ssize_t leaves = 1 + int(np.diff(self.offset).max(initial=0))
             Scratch *s = self.new_scratch()
             uint64_t *seen = <uint64_t *> malloc(leaves * n * sizeof(uint64_t))
             bint fill
@@ -275,12 +278,12 @@ cdef class Explainer:
             Py_ssize_t row = 0, rows, r, at, to
             uint64_t full
         while row < n:
-            rows = min(n - row, <Py_ssize_t> PMB_BLOCK)
-            pmb_patterns(&self.trees, t, &xt[0, row], n, rows, s.stack, s.levels, s.pattern)
+            rows = min(n - row, <Py_ssize_t> PMB_SHAP_ROWS)
+            pmb_shap_row_patterns(&self.trees, t, &xt[0, row], n, rows, s.stack, s.levels, s.pattern)
             for at in range(leaves):
-                full = pmb_full(self.begin[first + at + 1] - self.begin[first + at])
+                full = pmb_shap_all_bits(self.begin[first + at + 1] - self.begin[first + at])
                 for r in range(rows):
-                    seen[at * n + row + r] = s.pattern[at * PMB_BLOCK + r] & full
+                    seen[at * n + row + r] = s.pattern[at * PMB_SHAP_ROWS + r] & full
             row += rows
         for at in range(leaves):
             qsort(&seen[at * n], n, sizeof(uint64_t), &compare)
@@ -313,26 +316,26 @@ cdef class Explainer:
                 first, leaves = self.offset[t] + t, self.offset[t + 1] - self.offset[t] + 1
                 row = 0
                 while row < n:
-                    rows = min(n - row, <Py_ssize_t> PMB_BLOCK)
-                    pmb_patterns(&self.trees, t, &xt[0, row], n, rows, s.stack, s.levels, s.pattern)
+                    rows = min(n - row, <Py_ssize_t> PMB_SHAP_ROWS)
+                    pmb_shap_row_patterns(&self.trees, t, &xt[0, row], n, rows, s.stack, s.levels, s.pattern)
                     for at in range(leaves):
                         for r in range(rows):
-                            cover[first + at] += s.pattern[at * PMB_BLOCK + r] == pmb_full(64)
+                            cover[first + at] += s.pattern[at * PMB_SHAP_ROWS + r] == pmb_shap_all_bits(64)
                     row += rows
         free_scratch(s)
 
     cdef Scratch *new_scratch(self) noexcept nogil:
-        return make_scratch(self.most_splits + 1, self.depth + 1, self.most_leaves, self.largest * PMB_STEP,
-                            self.widest, self.longest, self.most_values * pmb_in_tiles(self.K))
+        return make_scratch(self.most_splits + 1, self.depth + 1, self.most_leaves, self.largest * PMB_SHAP_STRIDE,
+                            self.widest, self.longest, self.most_values * pmb_shap_in_tiles(self.K))
 
     cdef void explain(self, const float[:, ::1] xt, Py_ssize_t row, Py_ssize_t n, const int64_t[::1] column,
-                      double[:, :, ::1] out, Py_ssize_t fixed, const pmb_rest *rest, double *kept,
+                      double[:, :, ::1] out, Py_ssize_t fixed, const pmb_shap_untouched *rest, double *kept,
                       Scratch *s) noexcept nogil:
         cdef:
             Py_ssize_t b, i, t, leaves, before, all, K = self.K, width = self.width
             double *to
             double *base
-            pmb_tables tables = s.tables
+            pmb_shap_tables tables = s.tables
         if rest != NULL and width < K:
             memset(&out[row, 0, 0], 0, n * out.shape[1] * K * sizeof(double))
         for b in range(self.batches.shape[0] - 1):
@@ -349,19 +352,19 @@ cdef class Explainer:
                 before += leaves
                 if leaves == 1:
                     continue
-                pmb_patterns(&self.trees, t, &xt[0, row], xt.shape[1], n, s.stack, s.levels, s.pattern)
+                pmb_shap_row_patterns(&self.trees, t, &xt[0, row], xt.shape[1], n, s.stack, s.levels, s.pattern)
                 if self.back.ratio != NULL:
-                    pmb_by_covers(&self.trees, t, &self.back, s.pattern, n, fixed, before - leaves, &tables)
+                    pmb_shap_by_covers(&self.trees, t, &self.back, s.pattern, n, fixed, before - leaves, &tables)
                 else:
-                    pmb_by_rows(&self.trees, t, &self.back, s.pattern, n, fixed, before - leaves, &tables, s.kept)
+                    pmb_shap_by_rows(&self.trees, t, &self.back, s.pattern, n, fixed, before - leaves, &tables, s.kept)
             t = self.order[self.batches[b]]
             to, base = &out[row, 0, 0], NULL
             if width < K:
                 if self.base[t] >= 0:
                     base = to + self.base[t]
                 to += self.cls[t]
-            pmb_add_batch(&self.trees, b, s.value, all, width, &tables, n, &column[0], K, out.shape[1] * K, to, base,
-                          rest if width == K and b == 0 else NULL, s.coefficients)
+            pmb_shap_add_batch(&self.trees, b, s.value, all, width, &tables, n, &column[0], K, out.shape[1] * K, to,
+                               base, rest if width == K and b == 0 else NULL, s.coefficients)
 
     cdef void put_values(self, Py_ssize_t batch, double *value) noexcept nogil:
         """The values that coefficients of a batch are for: those of a leaf less those of another one."""
@@ -371,8 +374,8 @@ cdef class Explainer:
         for i in range(first, first + all):
             if self.code.shape[0]:
                 code = &self.code[self.cls[self.tree_of[i]], 0]
-            pmb_put_values(&self.leaf[self.of_leaf[i], 0], &self.leaf[self.less[i], 0], code,
-                           self.leaf.shape[1] == K, i - first, all, K, value)
+            pmb_shap_put_values(&self.leaf[self.of_leaf[i], 0], &self.leaf[self.less[i], 0], code,
+                                self.leaf.shape[1] == K, i - first, all, K, value)
 
     cdef double[::1] keep(self, Py_ssize_t fixed, Py_ssize_t blocks, int n_threads):
         """The tables of all patterns, one number at least; None where they are too large, or for one block of rows."""
@@ -389,7 +392,7 @@ cdef class Explainer:
     cdef void make_tables(self, Py_ssize_t batch, Py_ssize_t fixed, double *patterns) noexcept nogil:
         cdef Py_ssize_t i
         for i in range(self.batches[batch], self.batches[batch + 1]):
-            pmb_make_tables(&self.trees, self.order[i], &self.back, fixed, patterns)
+            pmb_shap_make_tables(&self.trees, self.order[i], &self.back, fixed, patterns)
 
     def add(self, const float[:, ::1] xt, const int64_t[::1] column, double[:, :, ::1] out, int n_threads,
             Py_ssize_t fixed=-1, bint fresh=False):
@@ -405,12 +408,12 @@ cdef class Explainer:
         fresh : whether ``out`` holds nothing yet, and counts as zeros
         """
         cdef:
-            Py_ssize_t m = xt.shape[1], blocks = (m + PMB_BLOCK - 1) // PMB_BLOCK, b
+            Py_ssize_t m = xt.shape[1], blocks = (m + PMB_SHAP_ROWS - 1) // PMB_SHAP_ROWS, b
             Scratch **scratch
             double[::1] kept
             double *tables = NULL
             int64_t[::1] others
-            pmb_rest rest
+            pmb_shap_untouched rest
             bint good
             int t = 0
         if self.back.first == NULL and self.back.ratio == NULL:
@@ -438,8 +441,8 @@ cdef class Explainer:
             with nogil, parallel(num_threads=n_threads):
                 t = threadid()
                 for b in prange(blocks, schedule="static"):
-                    self.explain(xt, b * PMB_BLOCK, min(m - b * PMB_BLOCK, <Py_ssize_t> PMB_BLOCK), column, out,
-                                 fixed, &rest if fresh else NULL, tables, scratch[t])
+                    self.explain(xt, b * PMB_SHAP_ROWS, min(m - b * PMB_SHAP_ROWS, <Py_ssize_t> PMB_SHAP_ROWS), column,
+                                 out, fixed, &rest if fresh else NULL, tables, scratch[t])
         for b in range(n_threads if scratch != NULL else 0):
             free_scratch(scratch[b])
         free(scratch)

@@ -15,12 +15,12 @@
 #define PMB_SUM_LEAVES(W, R)                                                                       \
     PMB_INLINE void pmb_sum_leaves_##W(double *sum, const double *c, const double *value,          \
                                        const int64_t *leaf, int64_t n, int64_t K) {                \
-        pmb_lanes s[W][R / PMB_LANE] = {{{0.0}}};                                                  \
-        for (int64_t i = 0; i < n; i++, c += PMB_STEP) {                                           \
+        pmb_shap_lanes s[W][R / PMB_SHAP_LANES] = {{{0.0}}};                                       \
+        for (int64_t i = 0; i < n; i++, c += PMB_SHAP_STRIDE) {                                    \
             const double *v = value + leaf[i] * K;                                                 \
-            for (int q = 0; q < R / PMB_LANE; q++) {                                               \
-                pmb_lanes rows;                                                                    \
-                memcpy(&rows, c + q * PMB_LANE, sizeof rows);                                      \
+            for (int q = 0; q < R / PMB_SHAP_LANES; q++) {                                         \
+                pmb_shap_lanes rows;                                                               \
+                memcpy(&rows, c + q * PMB_SHAP_LANES, sizeof rows);                                \
                 PMB_LANES(k, W) s[k][q] += rows * v[k];                                            \
             }                                                                                      \
         }                                                                                          \
@@ -31,9 +31,9 @@ PMB_SUM_LEAVES(2, 16)
 PMB_SUM_LEAVES(1, 32)
 
 /* Add the sums of one feature for n rows to to + r stride, for K classes. */
-PMB_INLINE void pmb_add_few(const double *c, const double *value, const int64_t *leaf,
-                            int64_t leaves, int64_t K, int64_t n, int64_t stride, double *to,
-                            double *base) {
+PMB_INLINE void pmb_shap_add_few(const double *c, const double *value, const int64_t *leaf,
+                                 int64_t leaves, int64_t K, int64_t n, int64_t stride, double *to,
+                                 double *base) {
     double sum[32];
     for (int64_t k = 0, w; k < K; k += w) {
         w = K - k >= 4 ? 4 : K - k >= 2 ? 2 : 1;
@@ -65,18 +65,18 @@ PMB_INLINE void pmb_add_few(const double *c, const double *value, const int64_t 
 #define PMB_SCALAR(x) ((void)0)
 #endif
 
-/* The table at a place (see pmb_trees). */
-PMB_INLINE const double *pmb_table(const pmb_tables *from, int64_t place) {
+/* The table at a place (see pmb_shap_trees). */
+PMB_INLINE const double *pmb_shap_table(const pmb_shap_tables *from, int64_t place) {
     return place < 0 ? from->rows + ~place : from->patterns + place;
 }
 
 /* c[i * step + r] = the coefficient of row r0 + r for the i-th leaf of a group, for R rows. */
-PMB_INLINE void pmb_look_up(const pmb_tables *from, const int64_t *place, const int64_t *leaf,
-                            int64_t leaves, int64_t r0, int64_t R, int64_t step,
-                            double *PMB_RESTRICT c) {
+PMB_INLINE void pmb_shap_look_up(const pmb_shap_tables *from, const int64_t *place,
+                                 const int64_t *leaf, int64_t leaves, int64_t r0, int64_t R,
+                                 int64_t step, double *PMB_RESTRICT c) {
     for (int64_t i = 0; i < leaves; i++, c += step) {
-        const double *own = pmb_table(from, place[i]);
-        const uint8_t *at = from->at + leaf[i] * PMB_BLOCK + r0;
+        const double *own = pmb_shap_table(from, place[i]);
+        const uint8_t *at = from->at + leaf[i] * PMB_SHAP_ROWS + r0;
         for (int64_t r = 0; r < R; r++) {
             uint64_t of = at[r];
             PMB_SCALAR(of);
@@ -85,66 +85,68 @@ PMB_INLINE void pmb_look_up(const pmb_tables *from, const int64_t *place, const 
     }
 }
 
-/* sum[r][k] = the sum of c[i R + r] value[leaf[i]][k], for R rows and PMB_WIDE classes in vectors that fill registers.
+/* sum[r][k] = the sum of c[i R + r] value[leaf[i]][k], for R rows and PMB_SHAP_WIDE classes in vectors that fill registers.
  */
 #define PMB_SUM_CLASSES(name, vector, R)                                                           \
-    PMB_INLINE void pmb_sum_classes_##name(double (*sum)[PMB_WIDE], const double *c,               \
+    PMB_INLINE void pmb_sum_classes_##name(double (*sum)[PMB_SHAP_WIDE], const double *c,          \
                                            const double *value, const int64_t *leaf, int64_t n) {  \
-        enum { PARTS = PMB_WIDE * sizeof(double) / sizeof(vector) };                               \
+        enum { PARTS = PMB_SHAP_WIDE * sizeof(double) / sizeof(vector) };                          \
         vector s[R][PARTS];                                                                        \
         PMB_LANES(r, R)                                                                            \
             PMB_LANES(p, PARTS) s[r][p] = (vector){0.0};                                           \
         for (int64_t i = 0; i < n; i++, c += R)                                                    \
             PMB_LANES(p, PARTS) {                                                                  \
                 vector v;                                                                          \
-                memcpy(&v, value + leaf[i] * PMB_WIDE + p * (PMB_WIDE / PARTS), sizeof v);         \
+                memcpy(&v, value + leaf[i] * PMB_SHAP_WIDE + p * (PMB_SHAP_WIDE / PARTS),          \
+                       sizeof v);                                                                  \
                 PMB_LANES(r, R) s[r][p] += c[r] * v;                                               \
             }                                                                                      \
         PMB_LANES(r, R)                                                                            \
-            PMB_LANES(p, PARTS) memcpy(sum[r] + p * (PMB_WIDE / PARTS), &s[r][p], sizeof s[r][p]); \
+            PMB_LANES(p, PARTS)                                                                    \
+                memcpy(sum[r] + p * (PMB_SHAP_WIDE / PARTS), &s[r][p], sizeof s[r][p]);            \
     }
-PMB_SUM_CLASSES(256, pmb_lanes, 4)
-PMB_SUM_CLASSES(128, pmb_two, 2)
+PMB_SUM_CLASSES(256, pmb_shap_lanes, 4)
+PMB_SUM_CLASSES(128, pmb_shap_two, 2)
 
-/* The same for PMB_WIDE rows and W tiles of PMB_WIDE classes that lie `tile` apart, added to the first `rows` rows, the
+/* The same for PMB_SHAP_WIDE rows and W tiles of PMB_SHAP_WIDE classes that lie `tile` apart, added to the first `rows` rows, the
  * first `classes` of the last tile, or put there without `add`. of[i] is the number of the i-th leaf's values. A leaf
- * is W + PMB_WIDE loads for W PMB_WIDE products. With `look`, c is looked up for rows from r0 on, and written: that
+ * is W + PMB_SHAP_WIDE loads for W PMB_SHAP_WIDE products. With `look`, c is looked up for rows from r0 on, and written: that
  * takes the CPU no longer. */
 #ifdef PMB_VECTORS
 #define PMB_EIGHT(x) {x, x, x, x, x, x, x, x}
 #define PMB_ADD_TILES(W)                                                                           \
-    PMB_INLINE void pmb_add_tiles_##W(int look, const pmb_tables *from, const int64_t *place,      \
+    PMB_INLINE void pmb_add_tiles_##W(int look, const pmb_shap_tables *from, const int64_t *place, \
                                       int64_t r0, double *c, const double *value, int64_t tile,    \
                                       const int64_t *leaf, const int64_t *of, int64_t n, int add,  \
                                       int64_t rows, int64_t classes, int64_t stride, double *to) { \
-        pmb_classes s[PMB_WIDE][W];                                                                \
-        PMB_LANES(r, PMB_WIDE)                                                                     \
+        pmb_shap_classes s[PMB_SHAP_WIDE][W];                                                      \
+        PMB_LANES(r, PMB_SHAP_WIDE)                                                                \
             PMB_LANES(p, W) {                                                                      \
-                if (r < rows) PMB_PREFETCH(to + r * stride + p * PMB_WIDE);                        \
-                if (r < rows && p == W - 1) PMB_PREFETCH(to + r * stride + W * PMB_WIDE - 1);      \
-                s[r][p] = (pmb_classes){0.0};                                                      \
+                if (r < rows) PMB_PREFETCH(to + r * stride + p * PMB_SHAP_WIDE);                   \
+                if (r < rows && p == W - 1) PMB_PREFETCH(to + r * stride + W * PMB_SHAP_WIDE - 1); \
+                s[r][p] = (pmb_shap_classes){0.0};                                                 \
             }                                                                                      \
-        for (int64_t i = 0; i < n; i++, c += PMB_WIDE) {                                           \
-            pmb_classes v[W];                                                                      \
-            const double *own = look ? pmb_table(from, place[i]) : c;                              \
-            const uint8_t *at = from->at + leaf[i] * PMB_BLOCK + r0;                               \
+        for (int64_t i = 0; i < n; i++, c += PMB_SHAP_WIDE) {                                      \
+            pmb_shap_classes v[W];                                                                 \
+            const double *own = look ? pmb_shap_table(from, place[i]) : c;                         \
+            const uint8_t *at = from->at + leaf[i] * PMB_SHAP_ROWS + r0;                           \
             PMB_SCALAR(own);                                                                       \
             PMB_SCALAR(at);                                                                        \
-            PMB_LANES(p, W) memcpy(v + p, value + p * tile + of[i] * PMB_WIDE, sizeof *v);         \
-            PMB_LANES(r, PMB_WIDE) {                                                               \
+            PMB_LANES(p, W) memcpy(v + p, value + p * tile + of[i] * PMB_SHAP_WIDE, sizeof *v);    \
+            PMB_LANES(r, PMB_SHAP_WIDE) {                                                          \
                 const double x = look ? own[at[r]] : own[r];                                       \
-                const pmb_classes each = PMB_EIGHT(x);                                             \
+                const pmb_shap_classes each = PMB_EIGHT(x);                                        \
                 if (look) c[r] = x;                                                                \
                 PMB_LANES(p, W) s[r][p] += each * v[p];                                            \
             }                                                                                      \
         }                                                                                          \
-        PMB_LANES(r, PMB_WIDE)                                                                     \
+        PMB_LANES(r, PMB_SHAP_WIDE)                                                                \
             PMB_LANES(p, W) {                                                                      \
-                double *out = to + r * stride + p * PMB_WIDE;                                      \
-                pmb_classes sum;                                                                   \
+                double *out = to + r * stride + p * PMB_SHAP_WIDE;                                 \
+                pmb_shap_classes sum;                                                              \
                 if (r >= rows) continue;                                                           \
-                if (p == W - 1 && classes < PMB_WIDE) {                                            \
-                    double some[PMB_WIDE];                                                         \
+                if (p == W - 1 && classes < PMB_SHAP_WIDE) {                                       \
+                    double some[PMB_SHAP_WIDE];                                                    \
                     memcpy(some, &s[r][p], sizeof some);                                           \
                     for (int64_t k = 0; k < classes; k++)                                          \
                         out[k] = add ? out[k] + some[k] : some[k];                                 \
@@ -163,15 +165,16 @@ PMB_ADD_TILES(2)
 PMB_ADD_TILES(1)
 
 /* The same for w classes of the `classes` that are left, in tiles of `all` leaves. */
-PMB_INLINE void pmb_add_some(int look, int64_t w, const pmb_tables *from, const int64_t *place,
-                             int64_t r0, double *c, const double *value, int64_t all,
-                             const int64_t *leaf, const int64_t *of, int64_t n, int add,
-                             int64_t rows, int64_t classes, int64_t stride, double *to) {
-    const int64_t tile = PMB_WIDE * all, last = classes - w + PMB_WIDE;
-    if (w == 3 * PMB_WIDE)
+PMB_INLINE void pmb_shap_add_some(int look, int64_t w, const pmb_shap_tables *from,
+                                  const int64_t *place, int64_t r0, double *c, const double *value,
+                                  int64_t all, const int64_t *leaf, const int64_t *of, int64_t n,
+                                  int add, int64_t rows, int64_t classes, int64_t stride,
+                                  double *to) {
+    const int64_t tile = PMB_SHAP_WIDE * all, last = classes - w + PMB_SHAP_WIDE;
+    if (w == 3 * PMB_SHAP_WIDE)
         pmb_add_tiles_3(look, from, place, r0, c, value, tile, leaf, of, n, add, rows, last, stride,
                         to);
-    else if (w == 2 * PMB_WIDE)
+    else if (w == 2 * PMB_SHAP_WIDE)
         pmb_add_tiles_2(look, from, place, r0, c, value, tile, leaf, of, n, add, rows, last, stride,
                         to);
     else
@@ -180,18 +183,19 @@ PMB_INLINE void pmb_add_some(int look, int64_t w, const pmb_tables *from, const 
 }
 #endif
 
-/* The same as pmb_add_few for PMB_WIDE classes or more, whose values lie in tiles of so many, one after the other with
- * those of all leaves; the last one is filled up with zeros. c: room for PMB_WIDE coefficients of each leaf. Those of a
+/* The same as pmb_shap_add_few for PMB_SHAP_WIDE classes or more, whose values lie in tiles of so many, one after the other with
+ * those of all leaves; the last one is filled up with zeros. c: room for PMB_SHAP_WIDE coefficients of each leaf. Those of a
  * few rows stay in the first cache. */
-PMB_INLINE void pmb_add_wide(const pmb_trees *m, int64_t batch, const pmb_tables *from,
-                             const double *value, int64_t all, int64_t K, int64_t n,
-                             const int64_t *column, int64_t classes, int64_t stride, double *out,
-                             const pmb_rest *rest, double *c) {
+PMB_INLINE void pmb_shap_add_wide(const pmb_shap_trees *m, int64_t batch,
+                                  const pmb_shap_tables *from, const double *value, int64_t all,
+                                  int64_t K, int64_t n, const int64_t *column, int64_t classes,
+                                  int64_t stride, double *out, const pmb_shap_untouched *rest,
+                                  double *c) {
     const int has_512 = PMB_HAS_512, has_256 = PMB_HAS_256;
-    const int64_t R = has_512 ? PMB_WIDE : has_256 ? 4 : 2, first = m->groups[batch];
+    const int64_t R = has_512 ? PMB_SHAP_WIDE : has_256 ? 4 : 2, first = m->groups[batch];
     const int64_t groups = m->groups[batch + 1] - first;
-    const int64_t parts = (n + R - 1) / R, by_rows = all * K <= PMB_NEAR;
-    double sum[4][PMB_WIDE];
+    const int64_t parts = (n + R - 1) / R, by_rows = all * K <= PMB_SHAP_CACHED;
+    double sum[4][PMB_SHAP_WIDE];
     for (int64_t i = 0; rest && i < n * rest->n; i++)
         memset(out + i / rest->n * stride + rest->columns[i % rest->n] * classes, 0,
                sizeof *out * (size_t)K);
@@ -202,24 +206,25 @@ PMB_INLINE void pmb_add_wide(const pmb_trees *m, int64_t batch, const pmb_tables
                       *place = m->place + start;
         const int64_t *of = m->value + start;
         double *to = out + column[m->group[g]] * classes;
-        if (!has_512) pmb_look_up(from, place, leaf, leaves, r, R, R, c);
+        if (!has_512) pmb_shap_look_up(from, place, leaf, leaves, r, R, R, c);
         for (int64_t k = 0, w; k < K; k += w) {
             const int64_t left = K - k;
             const double *v = value + k * all;
             double *own = to + r * stride + k;
-            w = PMB_WIDE;
+            w = PMB_SHAP_WIDE;
 #ifdef PMB_VECTORS
             if (has_512) {
-                w = left > 4 * PMB_WIDE || (left > 2 * PMB_WIDE && left <= 3 * PMB_WIDE)
-                        ? 3 * PMB_WIDE
-                    : left > PMB_WIDE ? 2 * PMB_WIDE
-                                      : PMB_WIDE;
+                w = left > 4 * PMB_SHAP_WIDE ||
+                            (left > 2 * PMB_SHAP_WIDE && left <= 3 * PMB_SHAP_WIDE)
+                        ? 3 * PMB_SHAP_WIDE
+                    : left > PMB_SHAP_WIDE ? 2 * PMB_SHAP_WIDE
+                                           : PMB_SHAP_WIDE;
                 if (!k)
-                    pmb_add_some(1, w, from, place, r, c, v, all, leaf, of, leaves, !rest, rows,
-                                 left, stride, own);
+                    pmb_shap_add_some(1, w, from, place, r, c, v, all, leaf, of, leaves, !rest,
+                                      rows, left, stride, own);
                 else
-                    pmb_add_some(0, w, from, place, r, c, v, all, leaf, of, leaves, !rest, rows,
-                                 left, stride, own);
+                    pmb_shap_add_some(0, w, from, place, r, c, v, all, leaf, of, leaves, !rest,
+                                      rows, left, stride, own);
                 continue;
             }
 #endif
@@ -230,56 +235,60 @@ PMB_INLINE void pmb_add_wide(const pmb_trees *m, int64_t batch, const pmb_tables
             else
                 pmb_sum_classes_128(sum, c, v, of, leaves);
             for (int64_t i = 0; i < rows; i++)
-                for (int64_t q = 0; q < (left < PMB_WIDE ? left : PMB_WIDE); q++)
+                for (int64_t q = 0; q < (left < PMB_SHAP_WIDE ? left : PMB_SHAP_WIDE); q++)
                     own[i * stride + q] = rest ? sum[i][q] : own[i * stride + q] + sum[i][q];
         }
     }
 }
 
-/* Where the value of class k of a leaf lies, of `all` leaves: in tiles of PMB_WIDE classes, if there are so many. */
-PMB_INLINE int64_t pmb_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K) {
-    return K < PMB_WIDE ? leaf * K + k
-                        : k / PMB_WIDE * PMB_WIDE * all + leaf * PMB_WIDE + k % PMB_WIDE;
+/* Where the value of class k of a leaf lies, of `all` leaves: in tiles of PMB_SHAP_WIDE classes, if there are so many. */
+PMB_INLINE int64_t pmb_shap_tiled(int64_t leaf, int64_t all, int64_t k, int64_t K) {
+    return K < PMB_SHAP_WIDE
+               ? leaf * K + k
+               : k / PMB_SHAP_WIDE * PMB_SHAP_WIDE * all + leaf * PMB_SHAP_WIDE + k % PMB_SHAP_WIDE;
 }
 
 /* Values of a leaf in tiles, with the zeros that fill up the last one. */
-PMB_INLINE int64_t pmb_in_tiles(int64_t K) {
-    return K < PMB_WIDE ? K : (K + PMB_WIDE - 1) / PMB_WIDE * PMB_WIDE;
+PMB_INLINE int64_t pmb_shap_in_tiles(int64_t K) {
+    return K < PMB_SHAP_WIDE ? K : (K + PMB_SHAP_WIDE - 1) / PMB_SHAP_WIDE * PMB_SHAP_WIDE;
 }
 
 /* The values of a leaf, less those of another one, times a code if one is given: the values `to` of `all`. step: 0
  * where a leaf has one value for all. */
-PMB_INLINE void pmb_put_values(const float *leaf, const float *less, const float *code,
-                               int64_t step, int64_t to, int64_t all, int64_t K, double *value) {
-    for (int64_t tile = 0; tile < K; tile += PMB_WIDE) {
-        double *own = value + pmb_tiled(to, all, tile, K);
-        const int64_t n = K - tile < PMB_WIDE ? K - tile : PMB_WIDE;
+PMB_INLINE void pmb_shap_put_values(const float *leaf, const float *less, const float *code,
+                                    int64_t step, int64_t to, int64_t all, int64_t K,
+                                    double *value) {
+    for (int64_t tile = 0; tile < K; tile += PMB_SHAP_WIDE) {
+        double *own = value + pmb_shap_tiled(to, all, tile, K);
+        const int64_t n = K - tile < PMB_SHAP_WIDE ? K - tile : PMB_SHAP_WIDE;
         for (int64_t k = tile; k < tile + n; k++, own++) {
             *own = (double)leaf[step * k] - (double)less[step * k];
             if (code) *own *= (double)code[k];
         }
-        for (int64_t k = n; k < PMB_WIDE && K > PMB_WIDE; k++) *own++ = 0.0;
+        for (int64_t k = n; k < PMB_SHAP_WIDE && K > PMB_SHAP_WIDE; k++) *own++ = 0.0;
     }
 }
 
 /* Add what a batch of trees gives, with `all` values of leaves that are tiled: out (n, features, stride / features)
- * gets the K values from `to` on; with a `base`, of K < PMB_WIDE, what is added there is subtracted here. With `rest`,
+ * gets the K values from `to` on; with a `base`, of K < PMB_SHAP_WIDE, what is added there is subtracted here. With `rest`,
  * out holds nothing yet. */
-PMB_CLONES PMB_FUSED PMB_STATIC void
-pmb_add_batch(const pmb_trees *m, int64_t batch, const double *value, int64_t all, int64_t K,
-              const pmb_tables *from, int64_t n, const int64_t *column, int64_t classes,
-              int64_t stride, double *to, double *base, const pmb_rest *rest, double *c) {
-    if (K >= PMB_WIDE) {
-        pmb_add_wide(m, batch, from, value, all, K, n, column, classes, stride, to, rest, c);
+PMB_CLONES PMB_FUSED PMB_STATIC void pmb_shap_add_batch(const pmb_shap_trees *m, int64_t batch,
+                                                        const double *value, int64_t all, int64_t K,
+                                                        const pmb_shap_tables *from, int64_t n,
+                                                        const int64_t *column, int64_t classes,
+                                                        int64_t stride, double *to, double *base,
+                                                        const pmb_shap_untouched *rest, double *c) {
+    if (K >= PMB_SHAP_WIDE) {
+        pmb_shap_add_wide(m, batch, from, value, all, K, n, column, classes, stride, to, rest, c);
         return;
     }
     if (rest) memset(to, 0, sizeof *to * (size_t)(n * stride));
     for (int64_t g = m->groups[batch]; g < m->groups[batch + 1]; g++) {
         const int64_t leaves = m->start[g + 1] - m->start[g], *leaf = m->leaf + m->start[g];
         const int64_t *place = m->place + m->start[g], out = column[m->group[g]] * classes;
-        pmb_look_up(from, place, leaf, leaves, 0, n, PMB_STEP, c);
-        pmb_add_few(c, value, m->value + m->start[g], leaves, K, n, stride, to + out,
-                    base ? base + out : NULL);
+        pmb_shap_look_up(from, place, leaf, leaves, 0, n, PMB_SHAP_STRIDE, c);
+        pmb_shap_add_few(c, value, m->value + m->start[g], leaves, K, n, stride, to + out,
+                         base ? base + out : NULL);
     }
 }
 

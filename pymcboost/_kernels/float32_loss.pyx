@@ -16,19 +16,19 @@ from .leaf_vectors cimport (
 import numpy as np
 
 cdef extern from "float32_loss.h" nogil:
-    ctypedef struct pmb_sr_norm:
+    ctypedef struct pmb_f32_norm:
         float top, factor, own
-    void pmb_sr_add(float *F, int64_t width, const int64_t *start, const uint16_t *cls, const float *value,
-                    const int32_t *leaf, int64_t begin, int64_t end)
-    void pmb_sr_add_rows(float *F, int64_t width, const float *V, const int32_t *leaf, int64_t begin, int64_t end)
-    void pmb_sr_project(int lanes, float *F, int64_t width, const float *V, const int32_t *leaf, const int32_t *y,
-                        const double *weight, int64_t few, const float *P, const pmb_signs *signs, int blocks,
-                        int64_t begin, int64_t end, const double *magic, float *g, pmb_sr_norm *norm, float *out,
-                        uint64_t *sums, uint64_t *square)
-    void pmb_sr_tops(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const int32_t *rows,
-                     int64_t n, double *out)
-    void pmb_sr_leaf(const float *F, int64_t width, const pmb_sr_norm *norm, const int32_t *y, const double *weight,
-                     const int32_t *rows, int64_t n, const double *magic, uint64_t *out)
+    void pmb_f32_add(float *F, int64_t width, const int64_t *start, const uint16_t *cls, const float *value,
+                     const int32_t *leaf, int64_t begin, int64_t end)
+    void pmb_f32_add_rows(float *F, int64_t width, const float *V, const int32_t *leaf, int64_t begin, int64_t end)
+    void pmb_f32_project(int lanes, float *F, int64_t width, const float *V, const int32_t *leaf, const int32_t *y,
+                         const double *weight, int64_t few, const float *P, const pmb_signs *signs, int blocks,
+                         int64_t begin, int64_t end, const double *magic, float *g, pmb_f32_norm *norm, float *out,
+                         uint64_t *sums, uint64_t *square)
+    void pmb_f32_tops(const float *F, int64_t width, const pmb_f32_norm *norm, const int32_t *y, const int32_t *rows,
+                      int64_t n, double *out)
+    void pmb_f32_leaf(const float *F, int64_t width, const pmb_f32_norm *norm, const int32_t *y, const double *weight,
+                      const int32_t *rows, int64_t n, const double *magic, uint64_t *out)
 
 cdef enum:
     BLOCK_ROWS = 4096
@@ -42,15 +42,15 @@ def add_entries(float[:, ::1] F, const int64_t[::1] start, const uint16_t[::1] c
     if not cls.shape[0]:
         return
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_sr_add(&F[0, 0], F.shape[1], &start[0], &cls[0], &value[0], &leaf[0], b * BLOCK_ROWS,
-                   min(m, (b + 1) * BLOCK_ROWS))
+        pmb_f32_add(&F[0, 0], F.shape[1], &start[0], &cls[0], &value[0], &leaf[0], b * BLOCK_ROWS,
+                    min(m, (b + 1) * BLOCK_ROWS))
 
 
 def add_rows(float[:, ::1] F, const float[:, ::1] V, const int32_t[::1] leaf, int n_threads):
     """F += V[leaf], by rows."""
     cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_sr_add_rows(&F[0, 0], F.shape[1], &V[0, 0], &leaf[0], b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS))
+        pmb_f32_add_rows(&F[0, 0], F.shape[1], &V[0, 0], &leaf[0], b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS))
 
 
 def project(float[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, const double[::1] weight,
@@ -90,10 +90,10 @@ def project(float[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, c
     if lanes != 16 or not pmb_signs_of(&P[0, 0], blocks, &classes[0], &start[0], &sign[0, 0], &size[0]):
         signs.sign = signs.size = NULL
     for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_sr_project(
+        pmb_f32_project(
             lanes, &F[0, 0], F.shape[1], v, &leaf[0], &y[0], w, few, &P[0, 0], &signs, blocks, b * BLOCK_ROWS,
             min(m, (b + 1) * BLOCK_ROWS), &magic[0], &g[threadid(), 0],
-            <pmb_sr_norm *> &norm[0, 0], &out[0, 0], <uint64_t *> &sums[b, 0, 0], <uint64_t *> &squares[b])
+            <pmb_f32_norm *> &norm[0, 0], &out[0, 0], <uint64_t *> &sums[b, 0, 0], <uint64_t *> &squares[b])
     return sums_[:, 0].sum(axis=0), squares_.sum(keepdims=True)
 
 
@@ -108,8 +108,8 @@ def leaf_bounds(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[:
     out_ = np.empty((n, 2, F.shape[1]))
     cdef double[:, :, ::1] out = out_
     for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        pmb_sr_tops(&F[0, 0], F.shape[1], <const pmb_sr_norm *> &norm[0, 0], &y[0], &rows[leaf_start[j]],
-                    leaf_start[j + 1] - leaf_start[j], &out[j, 0, 0])
+        pmb_f32_tops(&F[0, 0], F.shape[1], <const pmb_f32_norm *> &norm[0, 0], &y[0], &rows[leaf_start[j]],
+                     leaf_start[j + 1] - leaf_start[j], &out[j, 0, 0])
     return out_
 
 
@@ -122,8 +122,8 @@ def leaf_sums(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1
     out_ = np.empty((n, 2, F.shape[1]), dtype=np.int64)
     cdef int64_t[:, :, ::1] out = out_
     for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        pmb_sr_leaf(&F[0, 0], F.shape[1], <const pmb_sr_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]],
-                    leaf_start[j + 1] - leaf_start[j], &magic[j, 0], <uint64_t *> &out[j, 0, 0])
+        pmb_f32_leaf(&F[0, 0], F.shape[1], <const pmb_f32_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]],
+                     leaf_start[j + 1] - leaf_start[j], &magic[j, 0], <uint64_t *> &out[j, 0, 0])
     return out_
 
 
@@ -141,8 +141,8 @@ def softmax_values(const float[:, ::1] F, const float[:, ::1] norm, const int32_
     cdef uint8_t[::1] small = small_
     for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
         t, count = threadid(), leaf_start[j + 1] - leaf_start[j]
-        pmb_sr_leaf(&F[0, 0], width, <const pmb_sr_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]], count,
-                    &magic[0], <uint64_t *> &sums[t, 0])
+        pmb_f32_leaf(&F[0, 0], width, <const pmb_f32_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]], count,
+                     &magic[0], <uint64_t *> &sums[t, 0])
         small[j] = pmb_leaf_steps(&s, &sums[t, 0], count, &step[t, 0])
         pmb_leaf_values(&s, &step[t, 0], NULL, &value[j, 0])
     return value_, np.flatnonzero(small_)

@@ -13,7 +13,7 @@
 typedef struct {
     const float *sign; /* (sum of the counts, 16) signs of the classes of block after block */
     const float *size; /* by class */
-    /* those of block b are classes[start[b]] to classes[start[b + 1]], see pmb_vr_project_ */
+    /* those of block b are classes[start[b]] to classes[start[b + 1]], see pmb_vloss_project_ */
     const int32_t *classes;
     const int64_t *start;
 } pmb_signs;
@@ -86,7 +86,7 @@ PMB_STATIC int pmb_signs_of(const float *P, int blocks, const int32_t *classes,
     return 1;
 }
 
-/* As pmb_vr_project_r_16, from signs. scratch: 8 rows of `width`, NULL where G has been multiplied by the sizes. */
+/* As pmb_vloss_project_r_16, from signs. scratch: 8 rows of `width`, NULL where G has been multiplied by the sizes. */
 PMB_CLONES PMB_STATIC void pmb_project_signs(const float *PMB_RESTRICT G, int64_t width,
                                              const pmb_signs *signs,
                                              const double *PMB_RESTRICT weight, int blocks,
@@ -117,7 +117,7 @@ PMB_CLONES PMB_STATIC void pmb_project_signs(const float *PMB_RESTRICT G, int64_
             memcpy(&part, sums + b * PMB_SIGN_LANES, sizeof part);
             for (int r = 0; r < n; r++) {
                 memcpy(out + (first + r) * L + b * PMB_SIGN_LANES, acc[r], sizeof acc[r]);
-                pmb_vr_size_r_16(&part, acc[r], weight ? weight[first + r] : 1, each);
+                pmb_vloss_size_r_16(&part, acc[r], weight ? weight[first + r] : 1, each);
             }
             memcpy(sums + b * PMB_SIGN_LANES, &part, sizeof part);
         }

@@ -49,24 +49,25 @@ cdef extern from "sign_directions.h" nogil:
                            int64_t frm, int64_t to, double magic, float *scratch, float *out, uint64_t *sums)
 
 cdef extern from "vector_loss_lanes.h" nogil:
-    void pmb_vr_copy(const double *frm, int64_t from_width, double *to, int64_t to_width, int64_t count, int64_t n)
-    void pmb_vr_add(int lanes, double *F, const double *V, const int32_t *leaf, int blocks, int64_t start, int64_t stop)
-    void pmb_vr_gradient(int lanes, int loss, const double *F, const int32_t *y, const double *weight, int blocks,
-                         int64_t start, int64_t stop, double magic, float *G, uint64_t *sums)
-    void pmb_vr_quantise(int lanes, const float *G, const double *weight, int blocks, int K, int64_t m, int64_t start,
-                         int64_t stop, double scale, double units, int32_t *A)
-    void pmb_vr_tops(int lanes, const float *G, int blocks, const int32_t *rows, int64_t n, double *out)
-    void pmb_vr_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows, int64_t n,
-                     const double *magic, uint64_t *out)
-    void pmb_vr_project(int lanes, const float *G, int64_t width, const float *P, const int32_t *classes,
-                        const int64_t *start, const double *weight, int blocks, int64_t frm, int64_t to, double magic,
-                        float *out, uint64_t *sums)
-    void pmb_vr_sizes(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
-                      double magic, uint64_t *out)
-    void pmb_vr_square(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
-                       double magic, uint64_t *out)
-    void pmb_vr_hessian(int lanes, const float *G, const double *weight, const int32_t *y, int blocks, int K,
-                        const int32_t *rows, int64_t n, double magic, double *p, uint64_t *out)
+    void pmb_vloss_copy(const double *frm, int64_t from_width, double *to, int64_t to_width, int64_t count, int64_t n)
+    void pmb_vloss_add(int lanes, double *F, const double *V, const int32_t *leaf, int blocks, int64_t start,
+                       int64_t stop)
+    void pmb_vloss_gradient(int lanes, int loss, const double *F, const int32_t *y, const double *weight, int blocks,
+                            int64_t start, int64_t stop, double magic, float *G, uint64_t *sums)
+    void pmb_vloss_quantise(int lanes, const float *G, const double *weight, int blocks, int K, int64_t m,
+                            int64_t start, int64_t stop, double scale, double units, int32_t *A)
+    void pmb_vloss_tops(int lanes, const float *G, int blocks, const int32_t *rows, int64_t n, double *out)
+    void pmb_vloss_leaf(int lanes, const float *G, const double *weight, int blocks, const int32_t *rows, int64_t n,
+                        const double *magic, uint64_t *out)
+    void pmb_vloss_project(int lanes, const float *G, int64_t width, const float *P, const int32_t *classes,
+                           const int64_t *start, const double *weight, int blocks, int64_t frm, int64_t to,
+                           double magic, float *out, uint64_t *sums)
+    void pmb_vloss_sizes(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
+                         double magic, uint64_t *out)
+    void pmb_vloss_square(int lanes, const float *G, const double *weight, int blocks, int64_t start, int64_t stop,
+                          double magic, uint64_t *out)
+    void pmb_vloss_hessian(int lanes, const float *G, const double *weight, const int32_t *y, int blocks, int K,
+                           const int32_t *rows, int64_t n, double magic, double *p, uint64_t *out)
 
 cdef enum:
     BLOCK_ROWS = 1024   # of a piece, which a thread does at a time
@@ -166,12 +167,12 @@ cdef void add_piece(void *what, int64_t piece, int thread) noexcept nogil:
     cdef int64_t start = piece * p.rows, n = min(p.rows, p.m - start)
     cdef double *to
     if p.stored == p.width:
-        pmb_vr_add(p.lanes, p.F, p.V, p.leaf, p.blocks, start, start + n)
+        pmb_vloss_add(p.lanes, p.F, p.V, p.leaf, p.blocks, start, start + n)
         return
     to = p.scratch + thread * p.rows * p.width
-    pmb_vr_copy(p.F + start * p.stored, p.stored, to, p.width, p.stored, n)
-    pmb_vr_add(p.lanes, to, p.V, p.leaf + start, p.blocks, 0, n)
-    pmb_vr_copy(to, p.width, p.F + start * p.stored, p.stored, p.stored, n)
+    pmb_vloss_copy(p.F + start * p.stored, p.stored, to, p.width, p.stored, n)
+    pmb_vloss_add(p.lanes, to, p.V, p.leaf + start, p.blocks, 0, n)
+    pmb_vloss_copy(to, p.width, p.F + start * p.stored, p.stored, p.stored, n)
 
 
 def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, const double[::1] weight, int loss,
@@ -218,17 +219,17 @@ cdef void gradient_piece(void *what, int64_t piece, int thread) noexcept nogil:
         while start < stop:
             end = min(stop, start + p.few)
             if p.V != NULL:
-                pmb_vr_add(p.lanes, p.F, p.V, p.leaf, p.blocks, start, end)
-            pmb_vr_gradient(p.lanes, p.loss, p.F, p.y, p.w, p.blocks, start, end, p.magic, p.out, sums)
+                pmb_vloss_add(p.lanes, p.F, p.V, p.leaf, p.blocks, start, end)
+            pmb_vloss_gradient(p.lanes, p.loss, p.F, p.y, p.w, p.blocks, start, end, p.magic, p.out, sums)
             start = end
         return
     to = p.scratch + thread * p.rows * p.width
-    pmb_vr_copy(p.F + start * p.stored, p.stored, to, p.width, p.stored, stop - start)
+    pmb_vloss_copy(p.F + start * p.stored, p.stored, to, p.width, p.stored, stop - start)
     if p.V != NULL:
-        pmb_vr_add(p.lanes, to, p.V, p.leaf + start, p.blocks, 0, stop - start)
-        pmb_vr_copy(to, p.width, p.F + start * p.stored, p.stored, p.stored, stop - start)
-    pmb_vr_gradient(p.lanes, p.loss, to, p.y + start, p.w + start if p.w != NULL else NULL, p.blocks, 0, stop - start,
-                    p.magic, p.out + start * p.width, sums)
+        pmb_vloss_add(p.lanes, to, p.V, p.leaf + start, p.blocks, 0, stop - start)
+        pmb_vloss_copy(to, p.width, p.F + start * p.stored, p.stored, p.stored, stop - start)
+    pmb_vloss_gradient(p.lanes, p.loss, to, p.y + start, p.w + start if p.w != NULL else NULL, p.blocks, 0,
+                       stop - start, p.magic, p.out + start * p.width, sums)
 
 
 def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, double scale, double units,
@@ -248,8 +249,8 @@ def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, dou
 cdef void quantise_piece(void *what, int64_t piece, int thread) noexcept nogil:
     cdef const Pass *p = <const Pass *> what
     cdef int64_t start = piece * p.rows
-    pmb_vr_quantise(p.lanes, p.G, p.w, p.blocks, p.n_classes, p.m, start, min(p.m, start + p.rows), p.scale, p.units,
-                    p.A)
+    pmb_vloss_quantise(p.lanes, p.G, p.w, p.blocks, p.n_classes, p.m, start, min(p.m, start + p.rows), p.scale, p.units,
+                       p.A)
 
 
 def half_signs(key, int32_t n_classes, int32_t n, int width):
@@ -344,7 +345,8 @@ cdef void project_piece(void *what, int64_t piece, int thread) noexcept nogil:
         pmb_project_signs(p.G, p.width, p.signs, p.w, p.blocks, start, stop, p.magic, p.narrow + thread * 8 * p.width,
                           p.out, sums)
     else:
-        pmb_vr_project(p.lanes, p.G, p.width, p.P, p.classes, p.start, p.w, p.blocks, start, stop, p.magic, p.out, sums)
+        pmb_vloss_project(p.lanes, p.G, p.width, p.P, p.classes, p.start, p.w, p.blocks, start, stop, p.magic, p.out,
+                          sums)
 
 
 def sizes(const float[:, ::1] G, const double[::1] weight, int lanes, double magic, int n_threads):
@@ -361,7 +363,7 @@ def sizes(const float[:, ::1] G, const double[::1] weight, int lanes, double mag
 cdef void sizes_piece(void *what, int64_t piece, int thread) noexcept nogil:
     cdef const Pass *p = <const Pass *> what
     cdef int64_t start = piece * p.rows
-    pmb_vr_sizes(p.lanes, p.G, p.w, p.blocks, start, min(p.m, start + p.rows), p.magic, p.sums + piece * p.width)
+    pmb_vloss_sizes(p.lanes, p.G, p.w, p.blocks, start, min(p.m, start + p.rows), p.magic, p.sums + piece * p.width)
 
 
 def sum_of_squares(const float[:, ::1] G, const double[::1] weight, int lanes, double magic, int n_threads):
@@ -378,7 +380,7 @@ def sum_of_squares(const float[:, ::1] G, const double[::1] weight, int lanes, d
 cdef void squares_piece(void *what, int64_t piece, int thread) noexcept nogil:
     cdef const Pass *p = <const Pass *> what
     cdef int64_t start = piece * p.rows
-    pmb_vr_square(p.lanes, p.G, p.w, p.blocks, start, min(p.m, start + p.rows), p.magic, p.sums + piece)
+    pmb_vloss_square(p.lanes, p.G, p.w, p.blocks, start, min(p.m, start + p.rows), p.magic, p.sums + piece)
 
 
 def leaf_bounds(const float[:, ::1] G, int lanes, const int32_t[::1] rows, const int64_t[::1] leaf_start,
@@ -398,7 +400,7 @@ def leaf_bounds(const float[:, ::1] G, int lanes, const int32_t[::1] rows, const
 cdef void bounds_piece(void *what, int64_t j, int thread) noexcept nogil:
     cdef const Pass *p = <const Pass *> what
     cdef int64_t start = p.leaf_start[j]
-    pmb_vr_tops(p.lanes, p.G, p.blocks, p.listed + start, p.leaf_start[j + 1] - start, p.table + j * p.width)
+    pmb_vloss_tops(p.lanes, p.G, p.blocks, p.listed + start, p.leaf_start[j + 1] - start, p.table + j * p.width)
 
 
 def leaf_weights(const double[::1] weight, const int32_t[::1] rows, const int64_t[::1] leaf_start):
@@ -428,8 +430,8 @@ def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const 
 cdef void leaf_piece(void *what, int64_t j, int thread) noexcept nogil:
     cdef const Pass *p = <const Pass *> what
     cdef int64_t start = p.leaf_start[j]
-    pmb_vr_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, p.leaf_start[j + 1] - start, p.magics + j * p.width,
-                p.sums + 2 * j * p.width)
+    pmb_vloss_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, p.leaf_start[j + 1] - start, p.magics + j * p.width,
+                   p.sums + 2 * j * p.width)
 
 
 def in_ones(const int64_t[:, :, ::1] sums, const double[:, ::1] magic, int n_classes, const int64_t[::1] least):
@@ -519,7 +521,7 @@ cdef void softmax_piece(void *what, int64_t j, int thread) noexcept nogil:
     cdef uint64_t *sums = p.sums + 2 * thread * p.width
     cdef double *step = p.scratch + thread * p.width
     cdef float *kept
-    pmb_vr_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, count, p.magics, sums)
+    pmb_vloss_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, count, p.magics, sums)
     p.small[j] = pmb_leaf_steps(p.steps, <const int64_t *> sums, count, step)
     pmb_leaf_values(p.steps, step, p.table + j * p.width, NULL)
     if p.out != NULL:
@@ -576,5 +578,5 @@ def leaf_hessian(const float[:, ::1] G, const double[::1] weight, const int32_t[
     cdef const double *w = or_null(weight)
     cdef double[::1] p = np.empty(G.shape[1])
     with nogil:
-        pmb_vr_hessian(lanes, &G[0, 0], w, &y[0], <int> G.shape[1] // lanes, <int> out.shape[0] - 1, &rows[start],
-                       stop - start, magic, &p[0], <uint64_t *> &out[0, 0])
+        pmb_vloss_hessian(lanes, &G[0, 0], w, &y[0], <int> G.shape[1] // lanes, <int> out.shape[0] - 1, &rows[start],
+                          stop - start, magic, &p[0], <uint64_t *> &out[0, 0])

@@ -15,12 +15,12 @@ typedef int32_t FN(ints_) __attribute__((vector_size(LANES * 4), may_alias));
 /* Sums of a block's lanes in units, see pmb_bits. */
 #if PMB_SHUFFLES
 #if LANES == 4
-typedef pmb_vr_4d FN(wide_);
-typedef pmb_vr_4u FN(many_);
+typedef pmb_vloss_4d FN(wide_);
+typedef pmb_vloss_4u FN(many_);
 #define PARTS 1
 #else
-typedef pmb_vr_8d FN(wide_);
-typedef pmb_vr_8u FN(many_);
+typedef pmb_vloss_8d FN(wide_);
+typedef pmb_vloss_8u FN(many_);
 #define PARTS (LANES / 8)
 #endif
 typedef struct {
@@ -40,8 +40,8 @@ typedef struct {
 #endif
 
 /* sums += w x, by lane. magic: one for each lane. */
-PMB_INLINE void FN(pmb_vr_count_)(FN(counts_) * sums, const float *x, double w,
-                                  const double *magic) {
+PMB_INLINE void FN(pmb_vloss_count_)(FN(counts_) * sums, const float *x, double w,
+                                     const double *magic) {
 #if PMB_SHUFFLES
     FN(floats_) v;
     FN(wide_) magics[PARTS];
@@ -54,27 +54,27 @@ PMB_INLINE void FN(pmb_vr_count_)(FN(counts_) * sums, const float *x, double w,
 }
 
 /* sums += w |x|. */
-PMB_INLINE void FN(pmb_vr_size_)(FN(counts_) * sums, const float *x, double w,
-                                 const double *magic) {
+PMB_INLINE void FN(pmb_vloss_size_)(FN(counts_) * sums, const float *x, double w,
+                                    const double *magic) {
     float size[LANES] ALIGNED_LANES;
     PMB_LANES(l, LANES) size[l] = fabsf(x[l]);
-    FN(pmb_vr_count_)(sums, size, w, magic);
+    FN(pmb_vloss_count_)(sums, size, w, magic);
 }
 
 /* Sum and largest of a block's lanes, pairwise. */
-PMB_INLINE float FN(pmb_vr_sum_)(const float *from) {
+PMB_INLINE float FN(pmb_vloss_sum_)(const float *from) {
 #if PMB_SHUFFLES
     FN(floats_) v = *(const FN(floats_) *)from;
 #if LANES == 16
-    pmb_vr_8 e = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
-                 __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-    pmb_vr_4 q =
+    pmb_vloss_8 e = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                    __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    pmb_vloss_4 q =
         __builtin_shufflevector(e, e, 0, 1, 2, 3) + __builtin_shufflevector(e, e, 4, 5, 6, 7);
 #elif LANES == 8
-    pmb_vr_4 q =
+    pmb_vloss_4 q =
         __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
 #else
-    pmb_vr_4 q = v;
+    pmb_vloss_4 q = v;
 #endif
     return (q[0] + q[2]) + (q[1] + q[3]);
 #else
@@ -87,9 +87,9 @@ PMB_INLINE float FN(pmb_vr_sum_)(const float *from) {
 }
 
 /* F += V[leaf] of the rows [from, to). F, V: rows of blocks * LANES. */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double *PMB_RESTRICT V,
-                                           const int32_t *PMB_RESTRICT leaf, int blocks,
-                                           int64_t from, int64_t to) {
+PMB_CLONES PMB_STATIC void FN(pmb_vloss_add_)(double *PMB_RESTRICT F, const double *PMB_RESTRICT V,
+                                              const int32_t *PMB_RESTRICT leaf, int blocks,
+                                              int64_t from, int64_t to) {
     int64_t L = (int64_t)blocks * LANES;
     for (int64_t i = from; i < to; i++) {
         double *f = F + i * L;
@@ -103,28 +103,29 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_add_)(double *PMB_RESTRICT F, const double 
 #if PMB_SHUFFLES
 #define DOUBLES(f, p) (((const WIDE *)(f))[p])
 #if LANES == 16 /* two vectors of doubles */
-#define WIDE pmb_vr_8d
-#define TOP(f) pmb_vr_top8(DOUBLES(f, 0), DOUBLES(f, 1))
-#define HALF(f, top, p) __builtin_convertvector(DOUBLES(f, p) - (top), pmb_vr_8)
+#define WIDE pmb_vloss_8d
+#define TOP(f) pmb_vloss_top8(DOUBLES(f, 0), DOUBLES(f, 1))
+#define HALF(f, top, p) __builtin_convertvector(DOUBLES(f, p) - (top), pmb_vloss_8)
 #define NARROW(f, top)                                                                             \
     __builtin_shufflevector(HALF(f, top, 0), HALF(f, top, 1), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,    \
                             11, 12, 13, 14, 15)
 #else
 #if LANES == 8
-#define WIDE pmb_vr_8d
-#define TOP(f) pmb_vr_top8(DOUBLES(f, 0), DOUBLES(f, 0))
+#define WIDE pmb_vloss_8d
+#define TOP(f) pmb_vloss_top8(DOUBLES(f, 0), DOUBLES(f, 0))
 #else
-#define WIDE pmb_vr_4d
-#define TOP(f) pmb_vr_top4(DOUBLES(f, 0))
+#define WIDE pmb_vloss_4d
+#define TOP(f) pmb_vloss_top4(DOUBLES(f, 0))
 #endif
 #define NARROW(f, top) __builtin_convertvector(DOUBLES(f, 0) - (top), FN(floats_))
 #endif
 /* Rows go in groups, stage by stage: the stages of one row wait for each other, those of several do not. */
-PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const int summed,
-                                        const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
-                                        const double *PMB_RESTRICT weight, const int blocks,
-                                        int64_t from, int64_t to, double magic,
-                                        float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {
+PMB_INLINE void FN(pmb_vloss_gradient_of_)(const int loss, const int summed,
+                                           const double *PMB_RESTRICT F,
+                                           const int32_t *PMB_RESTRICT y,
+                                           const double *PMB_RESTRICT weight, const int blocks,
+                                           int64_t from, int64_t to, double magic,
+                                           float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {
     static const float iota[16] ALIGNED_LANES = {0, 1, 2,  3,  4,  5,  6,  7,
                                                  8, 9, 10, 11, 12, 13, 14, 15};
     int64_t L = (int64_t)blocks * LANES;
@@ -161,7 +162,7 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const int summed,
             *(FN(floats_) *)rest[r] = sum;
         }
         for (int r = 0; r < n; r++) {
-            others[r] = FN(pmb_vr_sum_)(rest[r]);
+            others[r] = FN(pmb_vloss_sum_)(rest[r]);
             factor[r] =
                 loss == PMB_SOFTMAX ? 1 / (others[r] + G[(start + r) * L + y[start + r]]) : 1;
         }
@@ -191,13 +192,13 @@ PMB_INLINE void FN(pmb_vr_gradient_of_)(const int loss, const int summed,
 #endif
 
 PMB_CLONES PMB_STATIC void
-FN(pmb_vr_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
-                     const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
-                     double magic, float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {
+FN(pmb_vloss_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
+                        const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
+                        double magic, float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {
 #define GRADIENT(how, loss, weight, blocks)                                                        \
-    FN(pmb_vr_gradient_##how##_)(loss, 1, F, y, weight, blocks, from, to, magic, G, sums)
+    FN(pmb_vloss_gradient_##how##_)(loss, 1, F, y, weight, blocks, from, to, magic, G, sums)
 #define UNSUMMED(how)                                                                              \
-    FN(pmb_vr_gradient_##how##_)(PMB_SOFTMAX, 0, F, y, NULL, blocks, from, to, magic, G, sums)
+    FN(pmb_vloss_gradient_##how##_)(PMB_SOFTMAX, 0, F, y, NULL, blocks, from, to, magic, G, sums)
 #define OF_LOSS(how)                                                                               \
     do {                                                                                           \
         if (loss == PMB_LOGISTIC)                                                                  \
@@ -240,9 +241,9 @@ FN(pmb_vr_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_
 #undef HALF
 #undef NARROW
 #else
-PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y,
-                                     const double *weight, int blocks, int64_t from, int64_t to,
-                                     double magic, float *G, uint64_t *sums) {
+PMB_STATIC void FN(pmb_vloss_gradient_)(int loss, const double *F, const int32_t *y,
+                                        const double *weight, int blocks, int64_t from, int64_t to,
+                                        double magic, float *G, uint64_t *sums) {
     int64_t L = (int64_t)blocks * LANES;
     for (int64_t i = from; i < to; i++) {
         const double *f = F + i * L;
@@ -261,7 +262,7 @@ PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y
         own = g[y[i]];
         g[y[i]] = 0;
         for (int64_t l = 0; l < L; l++) rest[l % LANES] += g[l];
-        others = FN(pmb_vr_sum_)(rest);
+        others = FN(pmb_vloss_sum_)(rest);
         factor = loss == PMB_SOFTMAX ? 1 / (others + own) : 1;
         for (int64_t l = 0; l < L; l++) g[l] *= -factor;
         g[y[i]] = others * factor;
@@ -272,11 +273,11 @@ PMB_STATIC void FN(pmb_vr_gradient_)(int loss, const double *F, const int32_t *y
 #endif
 
 /* Integers for the trees: A (blocks, m, LANES) = round(w g scale), lane K holds max(1, round(w units)), or 1. */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_quantise_)(const float *PMB_RESTRICT G,
-                                                const double *PMB_RESTRICT weight, int blocks,
-                                                int K, int64_t m, int64_t from, int64_t to,
-                                                double scale, double units,
-                                                int32_t *PMB_RESTRICT A) {
+PMB_CLONES PMB_STATIC void FN(pmb_vloss_quantise_)(const float *PMB_RESTRICT G,
+                                                   const double *PMB_RESTRICT weight, int blocks,
+                                                   int K, int64_t m, int64_t from, int64_t to,
+                                                   double scale, double units,
+                                                   int32_t *PMB_RESTRICT A) {
     for (int b = 0; b < blocks; b++) {
         int32_t *to_b = A + (int64_t)b * m * LANES, counts = b == K / LANES;
 #if PMB_VECTORS
@@ -310,9 +311,9 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_quantise_)(const float *PMB_RESTRICT G,
 /* Sums of g[k] P[k] over n classes, class after class, of GROUP rows; vectors of some bytes, or of a block if that is
  * shorter. Sums in an array of numbers would go through memory. */
 #define PRODUCTS(bytes)                                                                            \
-    PMB_INLINE void FN(pmb_vr_products_##bytes##_)(const float *const *g, const float *P,          \
-                                                   int64_t L, const int32_t *classes, int64_t n,   \
-                                                   float (*acc)[LANES]) {                          \
+    PMB_INLINE void FN(pmb_vloss_products_##bytes##_)(const float *const *g, const float *P,       \
+                                                      int64_t L, const int32_t *classes,           \
+                                                      int64_t n, float (*acc)[LANES]) {            \
         typedef float part                                                                         \
             __attribute__((vector_size((bytes) < 4 * LANES ? (bytes) : 4 * LANES), may_alias));    \
         for (int at = 0; at < LANES; at += (int)(sizeof(part) / 4)) {                              \
@@ -332,16 +333,16 @@ PRODUCTS(16)
 #undef PRODUCTS
 #endif
 
-PMB_INLINE void FN(pmb_vr_products_)(const float *const *g, const float *PMB_RESTRICT P, int64_t L,
-                                     const int32_t *PMB_RESTRICT classes, int64_t n,
-                                     float (*PMB_RESTRICT acc)[LANES]) {
+PMB_INLINE void FN(pmb_vloss_products_)(const float *const *g, const float *PMB_RESTRICT P,
+                                        int64_t L, const int32_t *PMB_RESTRICT classes, int64_t n,
+                                        float (*PMB_RESTRICT acc)[LANES]) {
 #if PMB_VECTORS
     if (PMB_HAS_512)
-        FN(pmb_vr_products_64_)(g, P, L, classes, n, acc);
+        FN(pmb_vloss_products_64_)(g, P, L, classes, n, acc);
     else if (PMB_HAS_256)
-        FN(pmb_vr_products_32_)(g, P, L, classes, n, acc);
+        FN(pmb_vloss_products_32_)(g, P, L, classes, n, acc);
     else
-        FN(pmb_vr_products_16_)(g, P, L, classes, n, acc);
+        FN(pmb_vloss_products_16_)(g, P, L, classes, n, acc);
 #else
     for (int r = 0; r < GROUP; r++)
         PMB_LANES(l, LANES) acc[r][l] = 0;
@@ -354,10 +355,10 @@ PMB_INLINE void FN(pmb_vr_products_)(const float *const *g, const float *PMB_RES
 /* Rows [from, to) of G P: P (K, blocks * LANES), added class after class; sums: of w |g| by lane of the result, in
  * units. Block b of P is 0 but for the classes from classes[start[b]] to before classes[start[b + 1]]. */
 PMB_CLONES PMB_STATIC void
-FN(pmb_vr_project_)(const float *PMB_RESTRICT G, int64_t width, const float *PMB_RESTRICT P,
-                    const int32_t *PMB_RESTRICT classes, const int64_t *PMB_RESTRICT start,
-                    const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
-                    double magic, float *PMB_RESTRICT out, uint64_t *PMB_RESTRICT sums) {
+FN(pmb_vloss_project_)(const float *PMB_RESTRICT G, int64_t width, const float *PMB_RESTRICT P,
+                       const int32_t *PMB_RESTRICT classes, const int64_t *PMB_RESTRICT start,
+                       const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
+                       double magic, float *PMB_RESTRICT out, uint64_t *PMB_RESTRICT sums) {
     int64_t L = (int64_t)blocks * LANES;
     double each[LANES] ALIGNED_LANES;
     PMB_LANES(l, LANES) each[l] = magic;
@@ -368,13 +369,13 @@ FN(pmb_vr_project_)(const float *PMB_RESTRICT G, int64_t width, const float *PMB
         for (int r = 0; r < GROUP; r++) g[r] = G + (first + (r < n ? r : 0)) * width;
         for (int b = 0; b < blocks; b++) {
             float acc[GROUP][LANES] ALIGNED_LANES;
-            FN(pmb_vr_products_)(g, P + b * LANES, L, classes + start[b], start[b + 1] - start[b],
-                                 acc);
+            FN(pmb_vloss_products_)(g, P + b * LANES, L, classes + start[b],
+                                    start[b + 1] - start[b], acc);
             FN(counts_) part;
             memcpy(&part, sums + b * LANES, sizeof part);
             for (int r = 0; r < n; r++) {
                 memcpy(out + (first + r) * L + b * LANES, acc[r], sizeof acc[r]);
-                FN(pmb_vr_size_)(&part, acc[r], weight ? weight[first + r] : 1, each);
+                FN(pmb_vloss_size_)(&part, acc[r], weight ? weight[first + r] : 1, each);
             }
             memcpy(sums + b * LANES, &part, sizeof part);
         }

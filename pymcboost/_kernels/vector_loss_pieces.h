@@ -1,26 +1,26 @@
 /* Part of vector_loss_body.h: gradients on CPUs whose registers are shorter than a block of lanes. */
 #ifdef LANES
 /* Largest of a block's lanes, in vectors of four. */
-PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
-    pmb_vr_4d top = ((const pmb_vr_4d *)f)[0];
+PMB_INLINE double FN(pmb_vloss_top_fours_)(const double *f) {
+    pmb_vloss_4d top = ((const pmb_vloss_4d *)f)[0];
     for (int q = 1; q < LANES / 4; q++) {
-        pmb_vr_4d here = ((const pmb_vr_4d *)f)[q];
-        top = PMB_VR_MAX(pmb_vr_4d, pmb_vr_4l, here, top);
+        pmb_vloss_4d here = ((const pmb_vloss_4d *)f)[q];
+        top = PMB_VLOSS_MAX(pmb_vloss_4d, pmb_vloss_4l, here, top);
     }
-    return pmb_vr_top4(top);
+    return pmb_vloss_top4(top);
 }
 
 #define EIGHT(v, p)                                                                                \
     (p ? __builtin_shufflevector(v, v, 4, 5, 6, 7) : __builtin_shufflevector(v, v, 0, 1, 2, 3))
 #define NARROW_8(f, top)                                                                           \
     __builtin_shufflevector(HALF(f, top, 0), HALF(f, top, 1), 0, 1, 2, 3, 4, 5, 6, 7)
-#define WIDEN_8(v, p) __builtin_convertvector(EIGHT(v, p), pmb_vr_4d)
+#define WIDEN_8(v, p) __builtin_convertvector(EIGHT(v, p), pmb_vloss_4d)
 #define NARROW_4(f, top) HALF(f, top, 0)
-#define WIDEN_4(v, p) __builtin_convertvector(v, pmb_vr_4d)
+#define WIDEN_4(v, p) __builtin_convertvector(v, pmb_vloss_4d)
 
-/* pmb_vr_gradient_of where registers are shorter than a block: in pieces of as many lanes as they have. */
+/* pmb_vloss_gradient_of where registers are shorter than a block: in pieces of as many lanes as they have. */
 #define IN_PIECES(size)                                                                            \
-    PMB_INLINE void FN(pmb_vr_gradient_by_##size##_)(                                              \
+    PMB_INLINE void FN(pmb_vloss_gradient_by_##size##_)(                                           \
         const int loss, const int summed, const double *PMB_RESTRICT F,                            \
         const int32_t *PMB_RESTRICT y, const double *PMB_RESTRICT weight, const int blocks,        \
         int64_t from, int64_t to, double magic, float *PMB_RESTRICT G,                             \
@@ -37,9 +37,9 @@ PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
             for (int r = 0; r < n; r++) {                                                          \
                 const double *f = F + (start + r) * L;                                             \
                 if (loss == PMB_SOFTMAX) {                                                         \
-                    top[r] = FN(pmb_vr_top_fours_)(f);                                             \
+                    top[r] = FN(pmb_vloss_top_fours_)(f);                                          \
                     for (int b = 1; b < blocks; b++) {                                             \
-                        double here = FN(pmb_vr_top_fours_)(f + b * LANES);                        \
+                        double here = FN(pmb_vloss_top_fours_)(f + b * LANES);                     \
                         top[r] = here > top[r] ? here : top[r];                                    \
                     }                                                                              \
                 } else                                                                             \
@@ -63,12 +63,12 @@ PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
                     *(floats *)(rest[r] + at) = sum;                                               \
                 }                                                                                  \
             for (int r = 0; r < n; r++) {                                                          \
-                others[r] = FN(pmb_vr_sum_)(rest[r]);                                              \
+                others[r] = FN(pmb_vloss_sum_)(rest[r]);                                           \
                 factor[r] =                                                                        \
                     loss == PMB_SOFTMAX ? 1 / (others[r] + G[(start + r) * L + y[start + r]]) : 1; \
             }                                                                                      \
             for (int64_t l = 0; l < L; l += size) {                                                \
-                pmb_vr_4u part[size / 4];                                                          \
+                pmb_vloss_4u part[size / 4];                                                       \
                 if (summed) memcpy(part, sums + l, sizeof part);                                   \
                 for (int r = 0; r < n; r++) {                                                      \
                     floats *g = (floats *)(G + (start + r) * L + l), v = *g * -factor[r], sizes;   \
@@ -79,9 +79,9 @@ PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
                     if (!summed) continue;                                                         \
                     sizes = (floats)((ints)v & 0x7fffffff);                                        \
                     for (int p = 0; p < size / 4; p++) {                                           \
-                        pmb_vr_4d wide = WIDEN_##size(sizes, p);                                   \
+                        pmb_vloss_4d wide = WIDEN_##size(sizes, p);                                \
                         if (weight) wide *= weight[start + r];                                     \
-                        part[p] += (pmb_vr_4u)(wide + magic);                                      \
+                        part[p] += (pmb_vloss_4u)(wide + magic);                                   \
                     }                                                                              \
                 }                                                                                  \
                 if (summed) memcpy(sums + l, part, sizeof part);                                   \
@@ -89,7 +89,7 @@ PMB_INLINE double FN(pmb_vr_top_fours_)(const double *f) {
         }                                                                                          \
     }
 #undef HALF
-#define HALF(f, top, p) __builtin_convertvector(((const pmb_vr_4d *)(f))[p] - (top), pmb_vr_4)
+#define HALF(f, top, p) __builtin_convertvector(((const pmb_vloss_4d *)(f))[p] - (top), pmb_vloss_4)
 IN_PIECES(8)
 IN_PIECES(4)
 #undef IN_PIECES

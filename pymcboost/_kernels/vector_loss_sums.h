@@ -1,9 +1,9 @@
 /* Part of vector_loss_body.h: sums over the rows of a leaf, and over all rows, in units (see pmb_bits). */
 #ifdef LANES
 /* Largest |g| of rows, by lane, of `span` blocks from block b on. */
-PMB_INLINE void FN(pmb_vr_tops_of_)(const float *PMB_RESTRICT G, int64_t L, int b, const int span,
-                                    const int32_t *PMB_RESTRICT rows, int64_t n,
-                                    double *PMB_RESTRICT out) {
+PMB_INLINE void FN(pmb_vloss_tops_of_)(const float *PMB_RESTRICT G, int64_t L, int b,
+                                       const int span, const int32_t *PMB_RESTRICT rows, int64_t n,
+                                       double *PMB_RESTRICT out) {
     float top[SPAN][LANES] ALIGNED_LANES = {{0}};
     for (int64_t j = 0; j < n; j++) {
         const float *g = G + rows[j] * L + b * LANES;
@@ -20,20 +20,21 @@ PMB_INLINE void FN(pmb_vr_tops_of_)(const float *PMB_RESTRICT G, int64_t L, int 
 }
 
 /* The same of all blocks: out (blocks * LANES). */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_tops_)(const float *PMB_RESTRICT G, int blocks,
-                                            const int32_t *PMB_RESTRICT rows, int64_t n,
-                                            double *PMB_RESTRICT out) {
+PMB_CLONES PMB_STATIC void FN(pmb_vloss_tops_)(const float *PMB_RESTRICT G, int blocks,
+                                               const int32_t *PMB_RESTRICT rows, int64_t n,
+                                               double *PMB_RESTRICT out) {
     int64_t L = (int64_t)blocks * LANES;
     int b = 0;
-    for (; b + SPAN <= blocks; b += SPAN) FN(pmb_vr_tops_of_)(G, L, b, SPAN, rows, n, out);
-    for (; b < blocks; b++) FN(pmb_vr_tops_of_)(G, L, b, 1, rows, n, out);
+    for (; b + SPAN <= blocks; b += SPAN) FN(pmb_vloss_tops_of_)(G, L, b, SPAN, rows, n, out);
+    for (; b < blocks; b++) FN(pmb_vloss_tops_of_)(G, L, b, 1, rows, n, out);
 }
 
 /* Sums over rows, in units: w g, and w |g| (1 - |g|): softmax's p (1 - p), of `span` blocks from block b on. */
-PMB_INLINE void FN(pmb_vr_leaf_of_)(const float *PMB_RESTRICT G, const double *PMB_RESTRICT weight,
-                                    int64_t L, int b, const int span,
-                                    const int32_t *PMB_RESTRICT rows, int64_t n,
-                                    const double *PMB_RESTRICT magic, uint64_t *PMB_RESTRICT out) {
+PMB_INLINE void FN(pmb_vloss_leaf_of_)(const float *PMB_RESTRICT G,
+                                       const double *PMB_RESTRICT weight, int64_t L, int b,
+                                       const int span, const int32_t *PMB_RESTRICT rows, int64_t n,
+                                       const double *PMB_RESTRICT magic,
+                                       uint64_t *PMB_RESTRICT out) {
     uint64_t one[SPAN][LANES] ALIGNED_LANES = {{0}}, two[SPAN][LANES] ALIGNED_LANES = {{0}};
     double magics[SPAN][LANES] ALIGNED_LANES;
     memcpy(magics, magic + b * LANES, (size_t)span * sizeof magics[0]);
@@ -59,16 +60,16 @@ PMB_INLINE void FN(pmb_vr_leaf_of_)(const float *PMB_RESTRICT G, const double *P
 
 /* The same of all blocks, out (2, blocks * LANES), with one magic number for each lane. Long rows are read in pieces of
  * several blocks. */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_leaf_)(const float *PMB_RESTRICT G,
-                                            const double *PMB_RESTRICT weight, int blocks,
-                                            const int32_t *PMB_RESTRICT rows, int64_t n,
-                                            const double *PMB_RESTRICT magic,
-                                            uint64_t *PMB_RESTRICT out) {
+PMB_CLONES PMB_STATIC void FN(pmb_vloss_leaf_)(const float *PMB_RESTRICT G,
+                                               const double *PMB_RESTRICT weight, int blocks,
+                                               const int32_t *PMB_RESTRICT rows, int64_t n,
+                                               const double *PMB_RESTRICT magic,
+                                               uint64_t *PMB_RESTRICT out) {
     int64_t L = (int64_t)blocks * LANES;
     int b = 0;
     for (; b + SPAN <= blocks; b += SPAN)
-        FN(pmb_vr_leaf_of_)(G, weight, L, b, SPAN, rows, n, magic, out);
-    for (; b < blocks; b++) FN(pmb_vr_leaf_of_)(G, weight, L, b, 1, rows, n, magic, out);
+        FN(pmb_vloss_leaf_of_)(G, weight, L, b, SPAN, rows, n, magic, out);
+    for (; b < blocks; b++) FN(pmb_vloss_leaf_of_)(G, weight, L, b, 1, rows, n, magic, out);
     for (int64_t l = 0; l < L; l++) {
         uint64_t off = (uint64_t)n * pmb_bits(magic[l]);
         out[l] -= off;
@@ -77,10 +78,10 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_leaf_)(const float *PMB_RESTRICT G,
 }
 
 /* Sums of w |g| by lane over the rows [from, to), in units: out (blocks * LANES). */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_sizes_)(const float *PMB_RESTRICT G,
-                                             const double *PMB_RESTRICT weight, int blocks,
-                                             int64_t from, int64_t to, double magic,
-                                             uint64_t *PMB_RESTRICT out) {
+PMB_CLONES PMB_STATIC void FN(pmb_vloss_sizes_)(const float *PMB_RESTRICT G,
+                                                const double *PMB_RESTRICT weight, int blocks,
+                                                int64_t from, int64_t to, double magic,
+                                                uint64_t *PMB_RESTRICT out) {
     int64_t L = (int64_t)blocks * LANES;
     double each[LANES] ALIGNED_LANES;
     PMB_LANES(l, LANES) each[l] = magic;
@@ -89,17 +90,17 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_sizes_)(const float *PMB_RESTRICT G,
         for (int b = 0; b < blocks; b++) {
             FN(counts_) part;
             memcpy(&part, out + b * LANES, sizeof part);
-            FN(pmb_vr_size_)(&part, G + i * L + b * LANES, weight ? weight[i] : 1, each);
+            FN(pmb_vloss_size_)(&part, G + i * L + b * LANES, weight ? weight[i] : 1, each);
             memcpy(out + b * LANES, &part, sizeof part);
         }
     pmb_less_magic(out, L, to - from, magic);
 }
 
 /* Sum of w g^2 over all lanes of the rows [from, to), in units. */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_square_)(const float *PMB_RESTRICT G,
-                                              const double *PMB_RESTRICT weight, int blocks,
-                                              int64_t from, int64_t to, double magic,
-                                              uint64_t *out) {
+PMB_CLONES PMB_STATIC void FN(pmb_vloss_square_)(const float *PMB_RESTRICT G,
+                                                 const double *PMB_RESTRICT weight, int blocks,
+                                                 int64_t from, int64_t to, double magic,
+                                                 uint64_t *out) {
     uint64_t sums[LANES] ALIGNED_LANES = {0};
     *out = 0;
     for (int64_t i = from; i < to; i++) {
@@ -114,12 +115,12 @@ PMB_CLONES PMB_STATIC void FN(pmb_vr_square_)(const float *PMB_RESTRICT G,
 }
 
 /* Sums over rows in units: w (diag p - p p^T), p of softmax, and under it w g: out (K + 1, blocks * LANES), from 0. */
-PMB_CLONES PMB_STATIC void FN(pmb_vr_hessian_)(const float *PMB_RESTRICT G,
-                                               const double *PMB_RESTRICT weight,
-                                               const int32_t *PMB_RESTRICT y, int blocks, int K,
-                                               const int32_t *PMB_RESTRICT rows, int64_t n,
-                                               double magic, double *PMB_RESTRICT p,
-                                               uint64_t *PMB_RESTRICT out) {
+PMB_CLONES PMB_STATIC void FN(pmb_vloss_hessian_)(const float *PMB_RESTRICT G,
+                                                  const double *PMB_RESTRICT weight,
+                                                  const int32_t *PMB_RESTRICT y, int blocks, int K,
+                                                  const int32_t *PMB_RESTRICT rows, int64_t n,
+                                                  double magic, double *PMB_RESTRICT p,
+                                                  uint64_t *PMB_RESTRICT out) {
     int64_t L = (int64_t)blocks * LANES;
     for (int64_t j = 0; j < n; j++) {
         const float *g = G + rows[j] * L;
