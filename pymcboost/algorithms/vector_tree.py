@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pymcboost._kernels import vector_trees as _vtrees
+from pymcboost._kernels import vector_trees as _vector_trees
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelMetrics, ManyLabels
 from pymcboost.algorithms._losses import EstimatorOfLosses
 from pymcboost.comm import ALONE
@@ -344,7 +344,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         return self.left_out
 
     def _leave_out(self, loss, rows, leaf_start, leaf, value, sums=None):
-        key = _vtrees.round_key(self.seed, self.left_out.n_trees)
+        key = _vector_trees.round_key(self.seed, self.left_out.n_trees)
         self.left_out.add(loss, rows, leaf_start, leaf, key, value, sums)
 
     def restart(self, scores):

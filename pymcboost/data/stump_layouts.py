@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from pymcboost._kernels import bins as _bins
-from pymcboost._kernels import stump_histograms as _cells
+from pymcboost._kernels import stump_histograms as _histograms
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels.aligned import aligned_zeros
 
@@ -139,7 +139,7 @@ class Tiles(StumpLayout):
 
     def fill(self, rounded, sums, at, scratch, cells, n_threads):
         """As `StumpLayout.fill`."""
-        _cells.fill_tiles(
+        _histograms.fill_tiles(
             rounded,
             self.codes,
             self.byte_cells,
@@ -230,7 +230,7 @@ class Lists(StumpLayout):
 
     def fill(self, rounded, sums, at, scratch, cells, n_threads):
         """As `StumpLayout.fill`."""
-        _cells.fill_lists(
+        _histograms.fill_lists(
             rounded,
             sums,
             self.ptr,

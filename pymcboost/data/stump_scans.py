@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost._kernels import stump_histograms as _cells
+from pymcboost._kernels import stump_histograms as _histograms
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of
@@ -86,8 +86,8 @@ class SummedScan:
     def __call__(self, gradient, targets):
         """As `Scan.__call__`."""
         unit = self._unit(gradient)
-        _cells.rounded(gradient, 1 / unit, self.rounded, self.n_threads)
-        _cells.totals(self.rounded, self.sums)
+        _histograms.rounded(gradient, 1 / unit, self.rounded, self.n_threads)
+        _histograms.totals(self.rounded, self.sums)
         for store, at in zip(self.stores, self.at, strict=True):
             store.fill(self.rounded, self.sums, at, self.scratch, self.cells, self.n_threads)
         if self._slots is not None and 2 * targets[0].result.bits.nbytes < self.cells.nbytes:

@@ -8,7 +8,7 @@ The neighbours of a row correct in later trees what it did in earlier ones, so t
 
 import numpy as np
 
-from pymcboost._kernels import vector_loss as _vrows
+from pymcboost._kernels import vector_loss as _vector_loss
 from pymcboost.data.scrambling import scrambled
 from pymcboost.learners.vector_trees import LARGEST_STEP
 
@@ -73,7 +73,7 @@ class LeftOutScores:
             sums[:, :, : data.n_classes] = of_classes
         count = data.comm.sum(leaf_start[1:] - leaf_start[:-1])
         how = data.n_classes, 0, self._l2, LARGEST_STEP, self._rate(value, sums)
-        _vrows.add_left_out(
+        _vector_loss.add_left_out(
             loss.gradient, loss.weight, sums, count, leaf, self.rows, self._number, how, key, self._share, self._alone,
             self._outside, self._n_threads,
         )  # fmt: skip

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pymcboost._kernels import vector_trees as _vtrees
-from pymcboost._kernels import vector_trees64 as _vtrees64
+from pymcboost._kernels import vector_trees as _vector_trees
+from pymcboost._kernels import vector_trees64 as _vector_trees64
 from pymcboost._kernels.exact import is_wide
 from pymcboost.learners import levels
 from pymcboost.learners.draws import drawn_of, leaves_of, share_of
@@ -149,7 +149,10 @@ class VectorTrees:
 
     def _new_grower(self, n_drawn, pool, subsample):
         """A kernel that draws rows and features for every tree, and of these some for every node."""
-        on, kernel = self._searched, _vtrees64 if is_wide(self.data.total_rows) else _vtrees
+        on, kernel = (
+            self._searched,
+            _vector_trees64 if is_wide(self.data.total_rows) else _vector_trees,
+        )
         grower = kernel.Grower(
             self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn,
             self.n_threads, self._min_share, subsample, pool, self._groups, self._least_levels,
@@ -165,7 +168,7 @@ class VectorTrees:
 
         Where the rows drawn have no split, the tree has all rows: an unlucky draw ends no training.
         """
-        K, key = self.data.n_classes, _vtrees.round_key(seed, t)
+        K, key = self.data.n_classes, _vector_trees.round_key(seed, t)
         for subsample in sorted({self.subsample, 1.0}):
             tree = self.fit(key, subsample)
             if tree is not None and tree.value[:, :K].astype(np.float32, copy=False).any():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost._kernels import vector_loss as _vrows
+from pymcboost._kernels import vector_loss as _vector_loss
 from pymcboost.losses.loss import Loss
 
 
@@ -40,8 +40,8 @@ class Logistic(Loss):
         data, K = rows.data, rows.data.n_classes
         rows.F[:, K] = 0
         own = np.full(data.n_rows, K, dtype=np.int32)
-        _vrows.gradient(
-            rows.F, value, leaf, own, rows.weight, _vrows.LOGISTIC, rows.lanes, 1.0, rows.gradient, rows.n_threads
+        _vector_loss.gradient(
+            rows.F, value, leaf, own, rows.weight, _vector_loss.LOGISTIC, rows.lanes, 1.0, rows.gradient, rows.n_threads
         )  # fmt: skip
         rows.gradient[:, K] = 0
         rows.gradient.ravel()[data.label_places(rows.width)] += 1

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost._kernels import vector_loss as _vrows
+from pymcboost._kernels import vector_loss as _vector_loss
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.losses.rows import CHUNK, Rows
 
@@ -71,7 +71,7 @@ class Loss:
         Returns the sums of w |g| by lane in units, or None where they are to be computed when they are needed.
         """
         if value is not None:
-            _vrows.add_leaves(rows.F, value, leaf, rows.lanes, rows.n_threads)
+            _vector_loss.add_leaves(rows.F, value, leaf, rows.lanes, rows.n_threads)
         K = rows.data.n_classes
         if rows.curvature is None:
             rows.curvature = aligned_zeros(rows.gradient.shape, np.float32)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost._kernels import float32_loss as _srows
+from pymcboost._kernels import float32_loss as _float32_loss
 from pymcboost._kernels.exact import magic_of, refined, unit_of
 from pymcboost.losses.rows import LANES, UNUSED, Directions, Integers, Rows
 
@@ -50,7 +50,7 @@ class NarrowRows(Rows):
         """Scores."""
         vectors, leaf = self.take()
         if vectors is not None:
-            _srows.add_rows(self.held, vectors, leaf, self.n_threads)
+            _float32_loss.add_rows(self.held, vectors, leaf, self.n_threads)
         return self.held
 
     def take(self):
@@ -78,7 +78,7 @@ class NarrowRows(Rows):
         row, column = np.nonzero(value)
         start = np.searchsorted(row, np.arange(len(value) + 1)).astype(np.int64)
         entries = column.astype(np.uint16), value[row, column].astype(np.float32)
-        _srows.add_entries(F, start, *entries, leaf, self.n_threads)
+        _float32_loss.add_entries(F, start, *entries, leaf, self.n_threads)
 
     def directions(self, n_columns):
         """See `Rows`."""
@@ -100,7 +100,7 @@ class NarrowRows(Rows):
     def _values_in_unit(self, rows, leaf_start, magic, how, kept=None):
         self._know_gradients()
         at = rows, leaf_start, magic, how, self.n_threads
-        return _srows.softmax_values(self.F, self.norm, self.data.y, self.weight, *at)
+        return _float32_loss.softmax_values(self.F, self.norm, self.data.y, self.weight, *at)
 
     def _know_gradients(self):
         """A projection leaves behind what gradients are made from."""
@@ -109,10 +109,14 @@ class NarrowRows(Rows):
 
     def _in_units(self, of, rows, leaf_start, magic):
         of_rows = self.F, self.norm, self.data.y
-        return _srows.leaf_sums(*of_rows, self.weight, rows, leaf_start, magic, self.n_threads)
+        return _float32_loss.leaf_sums(
+            *of_rows, self.weight, rows, leaf_start, magic, self.n_threads
+        )
 
     def _bounds(self, of, rows, leaf_start):
-        tops = _srows.leaf_bounds(self.F, self.norm, self.data.y, rows, leaf_start, self.n_threads)
+        tops = _float32_loss.leaf_bounds(
+            self.F, self.norm, self.data.y, rows, leaf_start, self.n_threads
+        )
         others, own = np.moveaxis(self.data.comm.maximum(tops), 1, 0)
         return np.maximum(elementary.exp(others), own) * self._heaviest(rows, leaf_start)
 
@@ -125,7 +129,7 @@ class NarrowDirections(Directions):
         loss, signs, n = self.loss, self.draw(key), self.data.total_rows
 
         def project(*magic):
-            return _srows.project(
+            return _float32_loss.project(
                 loss.held, *loss.take(), loss.data.y, loss.weight, signs, self.lanes, np.array(magic), self.gradient,
                 loss.norm, self.n_threads,
             )  # fmt: skip

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pymcboost._kernels import vector_loss as _vrows
+from pymcboost._kernels import vector_loss as _vector_loss
 from pymcboost._kernels.exact import is_wide, magic_of, refined, total, unit_of, units_of
 
 # Gradients whose sum is below this share of the weights are rounding.
@@ -118,7 +118,7 @@ class Integers:
             self.rows_per_weight = n / (total * units)
         if self._integers is None:
             self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
-        _vrows.quantise(
+        _vector_loss.quantise(
             self.gradient, weight, self.n_columns, scale, units, self._integers, self.n_threads
         )
         return self._integers
@@ -227,7 +227,7 @@ class Rows(Integers):
         """
 
         def sizes(magic):
-            return _vrows.sizes(on.gradient, self.weight, on.lanes, magic, self.n_threads)[
+            return _vector_loss.sizes(on.gradient, self.weight, on.lanes, magic, self.n_threads)[
                 : on.n_columns
             ].copy()
 
@@ -252,7 +252,7 @@ class Rows(Integers):
         """Mean over the rows of w |g|^2."""
 
         def squares(magic):
-            return _vrows.sum_of_squares(
+            return _vector_loss.sum_of_squares(
                 self.gradient, self.weight, self.lanes, magic, self.n_threads
             )
 
@@ -281,7 +281,7 @@ class Rows(Integers):
         """
         if not self.loss.steps_of_sums or full or self.data.comm.size > 1:
             step = self.leaf_steps(rows, leaf_start, full, l2)
-            return _vrows.leaf_values(step, largest, rate, self.width, self.shift_invariant)
+            return _vector_loss.leaf_values(step, largest, rate, self.width, self.shift_invariant)
         count = leaf_start[1:] - leaf_start[:-1]
         magic = np.full(
             self.width, magic_of(self._unit_of_ones(self.loss.bound(self.data.n_classes), count))
@@ -293,12 +293,14 @@ class Rows(Integers):
             if kept is not None:
                 kept[again, :, : sums.shape[2]] = sums
             step = self.loss.steps_of(sums, l2)
-            value[again] = _vrows.leaf_values(step, largest, rate, self.width, self.shift_invariant)
+            value[again] = _vector_loss.leaf_values(
+                step, largest, rate, self.width, self.shift_invariant
+            )
         return value
 
     def _values_in_unit(self, rows, leaf_start, magic, how, kept=None):
         at = rows, leaf_start, magic, how, self.n_threads, kept
-        return _vrows.softmax_values(self.gradient, self.weight, self.lanes, *at)
+        return _vector_loss.softmax_values(self.gradient, self.weight, self.lanes, *at)
 
     def leaf_curvature(self, rows, leaf_start, l2=0.0):
         """Curvatures (n_leaves, K) that steps along each score alone are divided by."""
@@ -340,7 +342,7 @@ class Rows(Integers):
     def _in_own_units(self, of, rows, leaf_start, count):
         magic = magic_of(units_of(1.001 * self._bounds(of, rows, leaf_start), count[:, None]))
         sums = self.data.comm.sum(self._in_units(of, rows, leaf_start, magic))
-        return _vrows.in_ones(sums, magic, self.data.n_classes, count)[0]
+        return _vector_loss.in_ones(sums, magic, self.data.n_classes, count)[0]
 
     def _in_unit(self, of, rows, leaf_start, magic, count):
         """Sums of all leaves in one unit, and the leaves where they are small in it.
@@ -351,7 +353,7 @@ class Rows(Integers):
         step = n if comm.size > 1 else 1 + TABLES // self.width
         if step >= n:
             magic = np.full((n, self.width), magic)
-            return _vrows.in_ones(
+            return _vector_loss.in_ones(
                 comm.sum(self._in_units(of, rows, leaf_start, magic)), magic, K, count << SMALL_BITS
             )
         found, again = np.empty((n, 2, K)), []
@@ -359,33 +361,35 @@ class Rows(Integers):
             part = slice(begin, min(begin + step, n))
             magics = np.full((part.stop - begin, self.width), magic)
             sums = self._in_units(of, rows, leaf_start[begin : part.stop + 1], magics)
-            found[part], small = _vrows.in_ones(sums, magics, K, count[part] << SMALL_BITS)
+            found[part], small = _vector_loss.in_ones(sums, magics, K, count[part] << SMALL_BITS)
             again.append(begin + small)
         return found, np.concatenate(again)
 
     def _in_units(self, of, rows, leaf_start, magic):
         if len(magic) > 1:
-            return _vrows.leaf_sums(
+            return _vector_loss.leaf_sums(
                 of, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads
             )
         # A leaf is summed by one thread: a single one in pieces, for several threads. The sums are of integers.
         begin, end = leaf_start.tolist()
         start = np.append(np.arange(begin, max(begin + 1, end), PIECE), end)
         magic = np.repeat(magic, len(start) - 1, axis=0)
-        sums = _vrows.leaf_sums(of, self.weight, self.lanes, rows, start, magic, self.n_threads)
+        sums = _vector_loss.leaf_sums(
+            of, self.weight, self.lanes, rows, start, magic, self.n_threads
+        )
         return sums.sum(axis=0, keepdims=True)
 
     def _bounds(self, of, rows, leaf_start):
         """Bounds of w |g| in every leaf, of the rows of all workers however divided: (n_leaves, width)."""
         bounds = self.data.comm.maximum(
-            _vrows.leaf_bounds(of, self.lanes, rows, leaf_start, self.n_threads)
+            _vector_loss.leaf_bounds(of, self.lanes, rows, leaf_start, self.n_threads)
         )
         return bounds * self._heaviest(rows, leaf_start)
 
     def _heaviest(self, rows, leaf_start):
         """Largest weight in every leaf, of the rows of all workers: (n_leaves, 1)."""
         if not self.uniform:
-            return self.data.comm.maximum(_vrows.leaf_weights(self.weight, rows, leaf_start))[
+            return self.data.comm.maximum(_vector_loss.leaf_weights(self.weight, rows, leaf_start))[
                 :, None
             ]
         return np.ones((len(leaf_start) - 1, 1))
@@ -402,7 +406,7 @@ class Rows(Integers):
             units = units_of(1.001 * bounds, comm.sum(np.diff(start)))
             sums = np.zeros((len(units), *shape), dtype=np.int64)
             for j, magic in enumerate(magic_of(units)):
-                _vrows.leaf_hessian(
+                _vector_loss.leaf_hessian(
                     self.gradient,
                     self.weight,
                     self.data.y,
@@ -449,7 +453,7 @@ class Directions(Integers):
         """As `Rows.integers`, in the directions of this key."""
         loss, signs = self.loss, self.draw(key)
         unit = self.unit(signs)
-        sums = _vrows.project(
+        sums = _vector_loss.project(
             loss.gradient, signs, loss.weight, self.lanes, magic_of(unit), self.gradient, self.n_threads
         )  # fmt: skip
         return loss.rounded(self, sums, unit)
@@ -464,10 +468,10 @@ class Directions(Integers):
     def draw(self, key):
         """Directions (K, width), 0 in unused lanes. Where they fill several blocks, a class has signs in one."""
         K, n = self.data.n_classes, self.n_columns
-        draw = _vrows.half_signs if self.loss.shift_invariant else _vrows.any_signs
+        draw = _vector_loss.half_signs if self.loss.shift_invariant else _vector_loss.any_signs
         signs = draw(key, K, n, self.width)
         if n > self.lanes:
             block = np.arange(n) // self.lanes
             size = np.sqrt(n / np.bincount(block)[block], dtype=np.float32)
-            signs[:, :n] *= size * (block == _vrows.blocks_of(key, K, n, self.lanes)[:, None])
+            signs[:, :n] *= size * (block == _vector_loss.blocks_of(key, K, n, self.lanes)[:, None])
         return signs

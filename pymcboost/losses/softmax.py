@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pymcboost._kernels import vector_loss as _vrows
+from pymcboost._kernels import vector_loss as _vector_loss
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of
 from pymcboost.losses.loss import Loss
@@ -30,8 +30,8 @@ class Softmax(Loss):
         no_leaves = np.zeros(0, dtype=np.int32)
         no_weights = np.zeros(0)
         y = np.ascontiguousarray(y, dtype=np.int32)
-        _vrows.gradient(
-            padded, None, no_leaves, y, no_weights, _vrows.SOFTMAX, lanes, 1.0, gradient, 1
+        _vector_loss.gradient(
+            padded, None, no_leaves, y, no_weights, _vector_loss.SOFTMAX, lanes, 1.0, gradient, 1
         )
         return gradient[:, :K]
 
@@ -39,8 +39,8 @@ class Softmax(Loss):
 
     def follow(self, rows, value, leaf):
         """See `Loss.follow`."""
-        return _vrows.gradient(
-            rows.F, value, leaf, rows.data.y, rows.weight, _vrows.SOFTMAX, rows.lanes, magic_of(rows.unit()),
+        return _vector_loss.gradient(
+            rows.F, value, leaf, rows.data.y, rows.weight, _vector_loss.SOFTMAX, rows.lanes, magic_of(rows.unit()),
             rows.gradient, rows.n_threads, rows.summed,
         )  # fmt: skip
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from pymcboost import VectorTreeBoostClassifier
-from pymcboost._kernels import float32_loss as _srows
-from pymcboost._kernels import vector_loss as _vrows
+from pymcboost._kernels import float32_loss as _float32_loss
+from pymcboost._kernels import vector_loss as _vector_loss
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of, units_of
 from pymcboost.algorithms import vector_tree
@@ -34,33 +34,35 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
     )
     for weight in (np.zeros(0), rng.random(m) + 0.1):
         G = aligned_zeros((m, width), np.float32)
-        _vrows.gradient(F, None, none, y, weight, _vrows.SOFTMAX, 16, 1.0, G, 1)
+        _vector_loss.gradient(F, None, none, y, weight, _vector_loss.SOFTMAX, 16, 1.0, G, 1)
         out, expected = (aligned_zeros((m, lanes * blocks), np.float32) for _ in range(2))
         norm = np.empty((m, 3), dtype=np.float32)
         magic = magic_of(unit_of(1.1 * K / 2, m * width)), magic_of(unit_of(1.2, m * width))
-        sums = _vrows.project(G, P, weight, lanes, magic[0], expected, 1)
+        sums = _vector_loss.project(G, P, weight, lanes, magic[0], expected, 1)
         count = np.diff(cut)
         for n_threads in (1, 3):
-            found, square = _srows.project(
+            found, square = _float32_loss.project(
                 narrow, None, y, y, weight, P, lanes, np.array(magic), out, norm, n_threads
             )
             np.testing.assert_array_equal(out, expected)
             np.testing.assert_array_equal(found, sums)
             assert_adds_a_tree(rng, narrow, (y, weight, P, lanes, np.array(magic)), out, n_threads)
             np.testing.assert_allclose(
-                square, _vrows.sum_of_squares(G, weight, 16, magic[1], 1), rtol=1e-6
+                square, _vector_loss.sum_of_squares(G, weight, 16, magic[1], 1), rtol=1e-6
             )
-            tops = _vrows.leaf_bounds(G, 16, order, cut, 1)
+            tops = _vector_loss.leaf_bounds(G, 16, order, cut, 1)
             others, own = np.moveaxis(
-                _srows.leaf_bounds(narrow, norm, y, order, cut, n_threads), 1, 0
+                _float32_loss.leaf_bounds(narrow, norm, y, order, cut, n_threads), 1, 0
             )
             bounds = np.maximum(np.exp(others), own)
             assert (tops <= 1.0001 * bounds).all()
             assert (bounds[count > 0, :K] <= 1.001 * K * tops[count > 0, :K]).all()
             units = magic_of(units_of(1.001 * weight.max(initial=1) * bounds, count[:, None]))
-            leaf = _srows.leaf_sums(narrow, norm, y, weight, order, cut, units, n_threads)[:, :, :K]
+            leaf = _float32_loss.leaf_sums(narrow, norm, y, weight, order, cut, units, n_threads)[
+                :, :, :K
+            ]
             np.testing.assert_array_equal(
-                leaf, _vrows.leaf_sums(G, weight, 16, order, cut, units, 1)[:, :, :K]
+                leaf, _vector_loss.leaf_sums(G, weight, 16, order, cut, units, 1)[:, :, :K]
             )
 
 
@@ -75,9 +77,9 @@ def assert_adds_a_tree(rng, F, params, out, n_threads):
         np.empty((len(F), 3), dtype=np.float32),
     )
     expected = np.empty_like(out)
-    _srows.add_rows(there, vectors, leaf, 1)
-    _srows.project(there, None, leaf, *params, expected, norm, 1)
-    _srows.project(here, vectors, leaf, *params, found, norm, n_threads)
+    _float32_loss.add_rows(there, vectors, leaf, 1)
+    _float32_loss.project(there, None, leaf, *params, expected, norm, 1)
+    _float32_loss.project(here, vectors, leaf, *params, found, norm, n_threads)
     np.testing.assert_array_equal(here, F + vectors[leaf])
     np.testing.assert_array_equal(here, there)
     np.testing.assert_array_equal(found, expected)
@@ -97,7 +99,7 @@ def test_sums_of_leaves_of_one_row_are_its_gradients():
         np.zeros(0),
         np.arange(m, dtype=np.int32),
     )
-    _vrows.gradient(F, None, y[:0], y, none, _vrows.SOFTMAX, 16, 1.0, G, 1)
+    _vector_loss.gradient(F, None, y[:0], y, none, _vector_loss.SOFTMAX, 16, 1.0, G, 1)
     data = TreeData(np.zeros((m, 1)), y.astype(np.int64), K, np.ones(m))
     rows = NarrowRows(LOSSES["softmax"], data, 1)
     rows.start(narrow[data.rows, :K])

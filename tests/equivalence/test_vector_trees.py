@@ -7,8 +7,8 @@ from reference import vtrees as twin
 
 from pymcboost import VectorTreeBoostClassifier
 from pymcboost._kernels import exact
-from pymcboost._kernels import vector_loss as _vrows
-from pymcboost._kernels import vector_trees as _vtrees
+from pymcboost._kernels import vector_loss as _vector_loss
+from pymcboost._kernels import vector_trees as _vector_trees
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost._kernels.exact import magic_of, unit_of
 from pymcboost.callbacks import Callback
@@ -323,7 +323,7 @@ def test_sums_of_64_bits(kind, m, K, options, sparse, monkeypatch):
     data, splits = check(X, y, K, weight=weight, seed=K, n_threads=(1, 3), **options)
     assert splits
     loss, trees = learner(data, "softmax", n_threads=1, rng=np.random.default_rng(0), **options)
-    assert type(trees._grower) is not _vtrees.Grower
+    assert type(trees._grower) is not _vector_trees.Grower
     assert np.abs(trees._searched.integers(1).astype(np.int64)).sum() > 2**32
 
 
@@ -563,16 +563,18 @@ def test_splits_in_directions(kind, options):
 @pytest.mark.parametrize(("K", "n"), [(2, 1), (3, 2), (11, 4), (40, 16), (1000, 33)])
 def test_directions_are_half_of_one_sign_and_half_of_the_other(K, n):
     for key in (0, 5, 2**64 - 1):
-        signs = _vrows.half_signs(key, K, n, n + 3)
+        signs = _vector_loss.half_signs(key, K, n, n + 3)
         np.testing.assert_array_equal(signs, twin.half_signs(key, K, n, n + 3))
         assert ((signs > 0).sum(axis=0)[:n] == K // 2).all() and not signs[:, n:].any()
-    assert (_vrows.half_signs(1, K, n, n) != _vrows.half_signs(2, K, n, n)).any() or K == 2
+    assert (
+        _vector_loss.half_signs(1, K, n, n) != _vector_loss.half_signs(2, K, n, n)
+    ).any() or K == 2
 
 
 @pytest.mark.parametrize(("K", "n"), [(2, 1), (3, 2), (40, 16), (1000, 33)])
 def test_directions_of_any_signs(K, n):
     for key in (0, 5, 2**64 - 1):
-        signs = _vrows.any_signs(key, K, n, n + 3)
+        signs = _vector_loss.any_signs(key, K, n, n + 3)
         np.testing.assert_array_equal(signs, twin.any_signs(key, K, n, n + 3))
     if K == 1000:
         shares = (signs[:, :n] > 0).mean(axis=0)
@@ -618,7 +620,7 @@ def test_gradients_in_directions(m, K, lanes, blocks, sizes):
         out = [aligned_zeros(expected.shape, np.float32) for _ in range(2)]
         unit = unit_of(200 * weight.max(initial=1), m)
         sums = [
-            _vrows.project(G, P, weight, lanes, magic_of(unit), to, n)
+            _vector_loss.project(G, P, weight, lanes, magic_of(unit), to, n)
             for to, n in zip(out, (1, 3), strict=True)
         ]
         np.testing.assert_array_equal(out[0], expected)
@@ -663,10 +665,10 @@ def test_sum_of_squares(lanes, blocks, m):
     for weight in (np.zeros(0), 10.0 ** rng.uniform(-300, 280, m), np.zeros(m)):
         w = weight[:, None] if len(weight) else 1
         terms = w * np.abs(G, dtype=np.float64), w * (G.astype(np.float64) ** 2)
-        for take, its in zip((_vrows.sizes, _vrows.sum_of_squares), terms, strict=True):
+        for take, its in zip((_vector_loss.sizes, _vector_loss.sum_of_squares), terms, strict=True):
             unit = unit_of(its.max(), G.size)
             expected = twin.in_units(its, unit)
-            expected = expected if take is _vrows.sizes else expected.sum(keepdims=True)
+            expected = expected if take is _vector_loss.sizes else expected.sum(keepdims=True)
             for n_threads in (1, 2, 8):
                 np.testing.assert_array_equal(
                     take(G, weight, lanes, magic_of(unit), n_threads), expected
@@ -865,7 +867,7 @@ def test_round_keys_are_numpys():
         (2**31 - 1, 2**32 - 1),
         *rng.integers(0, 2**31, (300, 2)).tolist(),
     ]
-    assert [_vtrees.round_key(*pair) for pair in pairs] == [
+    assert [_vector_trees.round_key(*pair) for pair in pairs] == [
         np.random.PCG64(pair).random_raw() for pair in pairs
     ]
 
@@ -875,12 +877,12 @@ def test_leaf_values(K):
     rng = np.random.default_rng(K)
     step = rng.standard_normal((5, K)) * 10.0 ** rng.integers(-9, 9, (5, 1))
     step[4] = 0
-    value = _vrows.leaf_values(step, 4.0, 0.15, K + 3)
+    value = _vector_loss.leaf_values(step, 4.0, 0.15, K + 3)
     cut = np.minimum(np.maximum(step, -4.0), 4.0)
     expected = ((cut - cut.sum(axis=1, keepdims=True) / K) * 0.15).astype(np.float32)
     np.testing.assert_array_equal(value[:, :K], expected)
     assert not value[:, K:].any()
-    value = _vrows.leaf_values(step, 4.0, 0.15, K + 3, False)
+    value = _vector_loss.leaf_values(step, 4.0, 0.15, K + 3, False)
     np.testing.assert_array_equal(value[:, :K], (cut * 0.15).astype(np.float32))
 
 
@@ -905,7 +907,7 @@ def test_leaf_values_of_softmax_in_one_pass(m, K, weighted):
         for l2 in (0.0, 0.3):
             found = at.leaf_values(order, cut, False, l2, 4.0, 0.1)
             step = at.leaf_steps(order, cut, False, l2)
-            np.testing.assert_array_equal(found, _vrows.leaf_values(step, 4.0, 0.1, at.width))
+            np.testing.assert_array_equal(found, _vector_loss.leaf_values(step, 4.0, 0.1, at.width))
             value, again = at._values_in_unit(
                 order, cut, np.full(at.width, magic_of(2.0**-50)), (K, 16, l2, 4.0, 0.1)
             )
@@ -915,7 +917,8 @@ def test_leaf_values_of_softmax_in_one_pass(m, K, weighted):
 
 @pytest.mark.parametrize("weighted", [0, 1])
 @pytest.mark.parametrize(
-    ("loss", "K"), [(_vrows.SOFTMAX, 99), (_vrows.SOFTMAX, 9), (_vrows.LOGISTIC, 99)]
+    ("loss", "K"),
+    [(_vector_loss.SOFTMAX, 99), (_vector_loss.SOFTMAX, 9), (_vector_loss.LOGISTIC, 99)],
 )
 def test_gradients_without_their_sums(loss, K, weighted):
     rng = np.random.default_rng(K)
@@ -926,15 +929,15 @@ def test_gradients_without_their_sums(loss, K, weighted):
     G = [aligned_zeros((50, width), np.float32) for _ in range(2)]
     how = y, y, weight, loss, lanes, magic_of(unit_of(K, 50))
     sums = [
-        _vrows.gradient(F, None, *how, to, 1, summed)
+        _vector_loss.gradient(F, None, *how, to, 1, summed)
         for to, summed in zip(G, (True, False), strict=True)
     ]
     np.testing.assert_array_equal(*G)
     assert G[0].any()
-    assert (sums[1] is None) == (loss == _vrows.SOFTMAX and K == 99 and not weighted)
+    assert (sums[1] is None) == (loss == _vector_loss.SOFTMAX and K == 99 and not weighted)
 
 
-@pytest.mark.parametrize("loss", [_vrows.SOFTMAX, _vrows.LOGISTIC])
+@pytest.mark.parametrize("loss", [_vector_loss.SOFTMAX, _vector_loss.LOGISTIC])
 @pytest.mark.parametrize(
     ("m", "K", "compact"), [(1, 2, False), (300, 5, False), (9000, 9, True), (5000, 20, False)]
 )
@@ -955,7 +958,7 @@ def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
         if not together:
             F[:, :K] += value[leaf, :K]
         unit = unit_of(K, m)
-        sums = _vrows.gradient(
+        sums = _vector_loss.gradient(
             F, value if together else None, leaf, y, weight, loss, lanes, magic_of(unit), G, 2
         )
         found.append((F, G, sums))

@@ -10,7 +10,7 @@ from reference import vtrees as twin
 
 from pymcboost import VectorTreeBoostClassifier
 from pymcboost._kernels import exact
-from pymcboost._kernels import vector_loss as _vrows
+from pymcboost._kernels import vector_loss as _vector_loss
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.comm import ALONE, Alone
 from pymcboost.data.rows import TrainingRows
@@ -306,15 +306,15 @@ def test_the_sums_of_parts_are_those_of_all():
     whole = np.array([0, m], dtype=np.int64)
     for w in (np.zeros(0), weight):
         its = w[:, None] if len(w) else 1.0
-        bounds = _vrows.leaf_bounds(G, lanes, rows, whole, 1)
+        bounds = _vector_loss.leaf_bounds(G, lanes, rows, whole, 1)
         np.testing.assert_array_equal(bounds[0], np.abs(G).max(axis=0))
         if len(w):
-            found = _vrows.leaf_weights(w, rows, np.array(sorted(cut)))
+            found = _vector_loss.leaf_weights(w, rows, np.array(sorted(cut)))
             np.testing.assert_array_equal(found, [w[:17].max(), 0, w[17:900].max(), w[900:].max()])
             bounds = 1.001 * bounds * w.max()
         units = exact.units_of(bounds, np.array([[m]]))
         parts = [
-            _vrows.leaf_sums(G, w, lanes, rows, np.array([a, b]), exact.magic_of(units), 1)[0]
+            _vector_loss.leaf_sums(G, w, lanes, rows, np.array([a, b]), exact.magic_of(units), 1)[0]
             for a, b in zip(cut[:-1], cut[1:], strict=True)
         ]
         size = np.abs(G)
@@ -324,7 +324,7 @@ def test_the_sums_of_parts_are_those_of_all():
         magic = exact.magic_of(exact.unit_of(bounds.max(), m))
         tables = np.zeros((5, K + 1, width), dtype=np.int64)
         for j, (a, b) in enumerate([(0, m), *zip(cut[:-1], cut[1:], strict=True)]):
-            _vrows.leaf_hessian(G, w, y, lanes, magic, rows, a, b, tables[j])
+            _vector_loss.leaf_hessian(G, w, y, lanes, magic, rows, a, b, tables[j])
         np.testing.assert_array_equal(tables[0], tables[1:].sum(axis=0))
 
 
@@ -336,7 +336,7 @@ def test_a_hessian_is_that_of_the_twin():
     G[:, :K] = -p
     G[np.arange(m), y] = 1 - p[np.arange(m), y]
     unit, out = exact.unit_of(1.001, m), np.zeros((K + 1, width), dtype=np.int64)
-    _vrows.leaf_hessian(
+    _vector_loss.leaf_hessian(
         G, np.zeros(0), y, width, exact.magic_of(unit), np.arange(m, dtype=np.int32), 0, m, out
     )
     q = np.abs(G[:, :K], dtype=np.float64)
