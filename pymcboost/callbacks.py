@@ -72,7 +72,7 @@ class TimeLimit(Callback):
         """Whether the time is over."""
         if time.monotonic() < self._end:
             return False
-        state.ended = state.ended or f"the time limit of {self.seconds:g} s is over"
+        state.ended = state.ended or f"the time limit of {self.seconds:g} s was reached"
         return True
 
 
@@ -109,7 +109,8 @@ class LearningRateSchedule(Callback):
     def __init__(self, rate: Callable[[int], float]):
         if not callable(rate):
             raise TypeError(
-                f"LearningRateSchedule: {rate!r} is no function of the number of a round"
+                f"LearningRateSchedule: {rate!r} is not callable; give a function of the round "
+                "number"
             )
         self.rate = rate
 
@@ -117,16 +118,18 @@ class LearningRateSchedule(Callback):
         """Refuse trainings without a learning rate."""
         if getattr(booster.params, "learning_rate", None) is None:
             raise ValueError(
-                f"LearningRateSchedule: {booster.name} has no learning rate; leave the schedule out"
+                f"LearningRateSchedule: {booster.name} has no learning rate; remove the schedule"
             )
         if getattr(booster.params, "fixed_step", None) is not None:
             raise ValueError(
-                "LearningRateSchedule: a fixed_step has no learning rate; leave out one of them"
+                "LearningRateSchedule: training with fixed_step has no learning rate; use "
+                "only one of them"
             )
         if booster.params.n_estimators == "auto":
             raise ValueError(
-                'LearningRateSchedule: n_estimators="auto" finds the rounds with one learning rate; give their number, '
-                "with early_stopping=True where it may be too large"
+                'LearningRateSchedule: n_estimators="auto" finds the number of rounds at one '
+                "constant learning rate; set n_estimators to a number, and "
+                "early_stopping=True if that may be too large"
             )
 
     def before_training(self, state):
@@ -136,8 +139,8 @@ class LearningRateSchedule(Callback):
             if state.booster.params.calibrate == "thresholds":
                 what, remedy = "the thresholds of labels come", "decision_threshold=0.5"
             warn(
-                f"LearningRateSchedule: {what} from models of folds, which have one learning rate in all rounds; give "
-                f"X_val and y_val, or set {remedy}"
+                f"LearningRateSchedule: {what} from cross-validation models, which use one "
+                f"constant learning rate; give X_val and y_val, or set {remedy}"
             )
         self._set(state)
 
@@ -151,8 +154,8 @@ class LearningRateSchedule(Callback):
         rate = self.rate(state.n_rounds)
         if not is_number(rate) or not 0 < rate <= 1:
             raise ValueError(
-                f"LearningRateSchedule: the rate of round {state.n_rounds} is {rate!r}; it must be above 0 and at most "
-                "1"
+                f"LearningRateSchedule: the rate of round {state.n_rounds} is {rate!r}; it "
+                "must be above 0 and at most 1"
             )
         state.booster.params.learning_rate = float(rate)
 
@@ -192,13 +195,15 @@ class TrainingLoss(Callback):
     ):
         if isinstance(scoring, (list, tuple, Mapping)) and not scoring:
             raise ValueError(
-                "TrainingLoss: scoring has no metric; give one or more, as in ['log_loss', 'error']"
+                "TrainingLoss: scoring is empty; give one metric or more, as in ['log_loss', "
+                "'error']"
             )
         names = [column_of(one) for one in scoring] if isinstance(scoring, (list, tuple)) else []
         if len({*names}) < len(names):
             raise ValueError(
-                f"TrainingLoss: two of the metrics have one column, {names}; give each once, and one function, whose "
-                "column is train_score, or name them in a dict"
+                f"TrainingLoss: two metrics would share the column {names}; give each metric "
+                "once and at most one function (its column is train_score), or name them in a "
+                "dict"
             )
         self.scoring = scoring
         self._rows = self._validation = self._held = self._every = None
@@ -211,7 +216,8 @@ class TrainingLoss(Callback):
         """Take in the rounds there are."""
         if state.validation is not None and state.validation.named("train") is not None:
             raise ValueError(
-                "TrainingLoss: validation_sets has a set 'train', whose curves have this name; rename it"
+                "TrainingLoss: validation_sets has a set named 'train', a name that "
+                "TrainingLoss uses for its curves; rename the set"
             )
         dataset, self._rows, booster = self._rows, None, state.booster
         given = self._given(booster.params)
@@ -221,8 +227,9 @@ class TrainingLoss(Callback):
         self._refuse_equal_curves(state)
         if dataset.comm.size > 1 and any(metric.takes_rows for metric in self._metrics):
             raise ValueError(
-                f"TrainingLoss: scoring={given!r} asks for the rows, which lie on several workers; use 'log_loss', "
-                "'error', 'balanced_error' or 'auc_ovr'"
+                f"TrainingLoss: scoring={given!r} needs all rows in one place, but they are "
+                "spread over several workers; use 'log_loss', 'error', 'balanced_error' or "
+                "'auc_ovr'"
             )
         own, self._held, self._every = _training_rows(dataset, given)
         for metric in self._metrics:
@@ -247,8 +254,8 @@ class TrainingLoss(Callback):
             column = f"train_{metric.name}"
             if column in taken:
                 raise ValueError(
-                    f"TrainingLoss: {column!r} is a curve of the validation set {taken[column]!r}; rename that in "
-                    "validation_sets"
+                    f"TrainingLoss: {column!r} is already a curve of the validation set "
+                    f"{taken[column]!r}; rename the set in validation_sets"
                 )
 
     def _measured(self, params):
@@ -349,7 +356,8 @@ class LivePlot(Callback):
         if unknown:
             shown = ", ".join(map(repr, history)) or "none"
             warn(
-                f"LivePlot: the history has no curve {', '.join(map(repr, unknown))}; it has {shown}"
+                f"LivePlot: the history has no curve {', '.join(map(repr, unknown))}; it has "
+                f"{shown}"
             )
 
     def _draw(self, state):

@@ -44,7 +44,8 @@ def _parts(name, what, X="X", count=None):
     found = list(np.ravel(what.to_delayed()))
     if count is not None and len(found) != count:
         raise ValueError(
-            f"{name} has {len(found)} partitions, {X} has {count}; they must be divided alike"
+            f"{name} has {len(found)} partitions, but {X} has {count}; give both the same "
+            "partitions"
         )
     return found
 
@@ -53,7 +54,8 @@ def _check_whole_rows(name, what):
     blocks = getattr(what, "numblocks", (0, 1))
     if len(blocks) > 1 and blocks[1] > 1:
         raise ValueError(
-            f"{name} has {blocks[1]} chunks of columns; give whole rows: {name}.rechunk({{1: -1}})"
+            f"{name} is split into {blocks[1]} chunks of columns; keep rows whole with "
+            f"{name}.rechunk({{1: -1}})"
         )
 
 
@@ -161,7 +163,8 @@ class DaskClassifier:
         """
         if checked(type(self), self.get_params(deep=False))["warm_start"]:
             raise ValueError(
-                f"{type(self).__name__}: warm_start is for a training with one worker, without Dask"
+                f"{type(self).__name__}: warm_start is not available with Dask; train with one "
+                "worker, without Dask"
             )
         given_sets(X_val, y_val, sample_weight_val, None)
         client, held = self._client(), []
@@ -318,7 +321,8 @@ class DaskClassifier:
             for what, its in zip((f"y{of}", f"sample_weight{of}"), others, strict=True):
                 if its not in (n, None):
                     raise ValueError(
-                        f"partition {i}: X{of} has {n} rows, {what} has {its}; they must be divided alike"
+                        f"partition {i}: X{of} has {n} rows, but {what} has {its}; give both "
+                        "the same partitions"
                     )
         return rows, [n for n, *_ in lengths]
 
@@ -377,7 +381,7 @@ class DaskClassifier:
         if own:
             raise own[0]
         if errors:
-            raise WorkerError(f"a worker has failed: {errors[0]}") from errors[0]
+            raise WorkerError(f"a worker failed: {errors[0]}") from errors[0]
         return next(one for one in client.gather(tasks) if one is not None)
 
 

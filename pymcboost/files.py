@@ -228,7 +228,9 @@ def _target(path, what, streams=False):
         if not os.path.isdir(folder):
             missing = folder if os.path.islink(name) else os.path.dirname(name)
             raise FileNotFoundError(
-                errno.ENOENT, f"no such folder for the {what} {name}; make it first", missing
+                errno.ENOENT,
+                f"the folder for the {what} {name} does not exist; create it first",
+                missing,
             )
     return os.path.realpath(name), mode
 

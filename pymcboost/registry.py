@@ -49,15 +49,15 @@ PUBLIC = (
     Entry("show_versions", "pymcboost.versions"),
 )
 # Names that other libraries have at their top, and what to write here.
-_FIT = "; estimators train by fit(X, y): see VectorTreeBoostClassifier"
+_FIT = "; train with the fit(X, y) of an estimator, such as VectorTreeBoostClassifier"
 ELSEWHERE = (
     ("LGBMClassifier XGBClassifier CatBoostClassifier HistGradientBoostingClassifier", _FIT),
     ("train DMatrix Pool", _FIT),
     ("cv", f'{_FIT}; n_estimators="auto" finds the number of rounds by folds'),
-    ("Booster", "; load_model reads model files"),
+    ("Booster", "; use load_model to read model files"),
     ("early_stopping", "; set early_stopping=True and n_iter_no_change of an estimator"),
     ("log_evaluation print_evaluation", "; set verbose of an estimator"),
-    ("record_evaluation", "; the history_ of an estimator has the metrics of every round"),
+    ("record_evaluation", "; the history_ of an estimator contains the metrics of every round"),
     (
         "plot_importance plot_metric plot_tree",
         "; pymcboost.inspection has plot_importance, plot_history and plot_tree",
@@ -69,7 +69,7 @@ ALGORITHMS = {entry.algorithm: entry for entry in PUBLIC if entry.algorithm is n
 def hint(name):
     """What to write in place of a name that other libraries have at their top, from "; " on; else an empty text."""
     if name.endswith(("Regressor", "Ranker")):
-        return "; it has classifiers alone"
+        return "; it has only classifiers"
     return next((remedy for names, remedy in ELSEWHERE if name in names.split()), "")
 
 
@@ -94,5 +94,7 @@ def get_plain_class(algorithm):
 
 def _entry(algorithm):
     if algorithm not in ALGORITHMS:
-        raise ValueError(f"unknown algorithm {algorithm!r}; known: {', '.join(sorted(ALGORITHMS))}")
+        raise ValueError(
+            f"unknown algorithm {algorithm!r}; choose one of {', '.join(sorted(ALGORITHMS))}"
+        )
     return ALGORITHMS[algorithm]

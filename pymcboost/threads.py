@@ -85,7 +85,7 @@ def resolve_n_jobs(n_jobs):
     n_jobs = int(n_jobs)
     if n_jobs == 0:
         raise ValueError(
-            "n_jobs=0 has no meaning; use None or -1 for all CPUs, or a count of 1 or more"
+            "n_jobs=0 is not possible; use None or -1 for all CPUs, or a number of threads >= 1"
         )
     if n_jobs < 0:
         return startable(max(1, available_cpus() + 1 + n_jobs))
@@ -130,9 +130,10 @@ def _prove(n_threads):
             started.append(thread)
     except (RuntimeError, MemoryError, OSError) as error:
         warn(
-            f"the system starts no more than {counted(1 + len(started), 'thread')} here ({error}), fewer than the "
-            f"{n_threads} of n_jobs: going on with {1 + len(started)}. Limits are in ulimit -u, ulimit -v and the "
-            "pids.max of the control group"
+            f"the system refuses to start more than {counted(1 + len(started), 'thread')} "
+            f"({error}), fewer than the {n_threads} of n_jobs: continuing with "
+            f"{1 + len(started)}. Check the limits ulimit -u, ulimit -v and pids.max of the "
+            "control group"
         )
     finally:
         end.set()

@@ -23,7 +23,7 @@ def _check_build(folder):
     compiled = [name for name in files if name.endswith((".so", ".pyd"))]
     if built:
         fault = (
-            f"is compiled only in part for {python}: there is no extension module of {missing[0]}"
+            f"is only partly compiled for {python}: the extension module {missing[0]} is missing"
         )
     elif compiled:
         fault = f"is compiled for another Python ({compiled[0]}), not for {python}"
@@ -33,11 +33,12 @@ def _check_build(folder):
     tree = os.path.dirname(package)
     if os.path.exists(os.path.join(tree, "setup.py")):
         remedy = (
-            f'compile it with: python -m pip install -e "{tree}". If pymcboost is also installed elsewhere and that '
-            "one is meant, start Python in another folder: the package in the current folder comes first"
+            f'compile it with: python -m pip install -e "{tree}". If you meant a pymcboost '
+            "that is installed elsewhere, start Python in another folder, because the package "
+            "in the current folder comes first"
         )
     else:
-        remedy = "install pymcboost once more, with this Python"
+        remedy = "reinstall pymcboost with this Python"
     raise ImportError(f"pymcboost in {package} {fault}; {remedy}", name=__name__)
 
 

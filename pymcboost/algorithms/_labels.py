@@ -40,13 +40,15 @@ class ManyLabels:
         if not self.multilabel:
             if p.decision_threshold != 0.5:
                 raise ValueError(
-                    f"{self.name}: decision_threshold is for {self.labels_are_for}; leave it at 0.5, or give such a y"
+                    f"{self.name}: decision_threshold applies only to {self.labels_are_for}; "
+                    "leave it at 0.5, or give y as an indicator matrix or lists of labels"
                 )
             return
         for name in ("restore_priors", "class_weight"):
             if getattr(p, name):
                 raise ValueError(
-                    f"{self.name}: {name} is for a class for each row, not for {self.labels_are_for}"
+                    f"{self.name}: {name} needs one class per row and does not support "
+                    f"{self.labels_are_for}"
                 )
         # Thresholds come from the rows that a temperature would come from, which such models do not have.
         p.calibrate = "thresholds" if p.decision_threshold == "f1" else None

@@ -57,8 +57,8 @@ class EstimatorOfLosses(EnsembleClassifier):
         loss = self._given()
         if loss is not None and not loss.gives_probabilities:
             raise AttributeError(
-                f"the loss {loss.name} is a function, and has no probabilities; use decision_function or predict, or "
-                "give an object with the method link(scores)"
+                f"the loss {loss.name} is a plain function, so there are no probabilities; use "
+                "decision_function or predict, or give an object with the method link(scores)"
             )
 
     @with_link
@@ -172,6 +172,6 @@ class EstimatorOfLosses(EnsembleClassifier):
         """
         if self._given() is not None:
             raise ValueError(
-                "calibrate_on: a loss that is given has a link of its own, and no temperature"
+                "calibrate_on: a custom loss has its own link, so there is no temperature to fit"
             )
         return super().calibrate_on(X, y, sample_weight, init_score=init_score)

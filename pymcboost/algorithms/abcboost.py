@@ -130,10 +130,10 @@ class ClassTreesBooster(Booster):
     def why_ended(self):
         """Nothing is left to learn, or nothing can be learnt."""
         if self.trees.finished:
-            return "the training loss has reached machine accuracy"
+            return "the training loss has reached machine precision"
         if self.params.min_gain > 0:
             return "no split gains more than min_gain"
-        return "no tree lowers the training loss any more"
+        return "no tree reduces the training loss"
 
     def has_learnt(self):
         """Trees of one leaf learn the shares of the classes alone."""
@@ -233,8 +233,11 @@ class AdaptiveBaseBooster(ClassTreesBooster):
             + 8 * self.max_leaves
             + 1000
         )
-        remedy = "a smaller n_candidates, fewer rows, an algorithm without base class"
-        what = f"{n_trees:,} trees, which a search of {tried} of {K} classes for the base class grows at once"
+        remedy = "a smaller n_candidates, fewer rows, or an algorithm without base class"
+        what = (
+            f"{n_trees:,} trees, which a search of {tried} of {K} classes for the base class grows "
+            "at once"
+        )
         return [*self._memory_of(0, 4 + PARTS), memory.Part(what, n_trees * each, remedy)]
 
     def grow(self, drawn):

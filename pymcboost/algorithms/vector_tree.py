@@ -81,7 +81,7 @@ class VectorTreeBoost(ManyLabels, Booster):
     """Rounds of one tree for all classes."""
 
     labels_are_for = "loss='logistic'"
-    ends_when = "no tree lowers the training loss any more"
+    ends_when = "no tree reduces the training loss"
     columns = {"n_leaves": "number of leaves of the tree"}
     refits = True
     takes_workers = takes_init_score = True
@@ -98,18 +98,19 @@ class VectorTreeBoost(ManyLabels, Booster):
         self.check_labels()
         if p.max_leaf_entries is not None and p.monotonic_cst is not None:
             raise ValueError(
-                f"{self.name}: monotonic_cst needs all numbers of leaves; set max_leaf_entries to None"
+                f"{self.name}: monotonic_cst needs leaves with a value for every class; set "
+                "max_leaf_entries=None"
             )
         if p.leaf_levels is not None and p.monotonic_cst is not None:
             raise ValueError(
-                f"{self.name}: monotonic_cst needs leaves that are not rounded; set leaf_levels to None"
+                f"{self.name}: monotonic_cst needs unrounded leaf values; set leaf_levels=None"
             )
         if isinstance(p.loss, str):
             return
         check_own(self.name, p.loss)
         if p.restore_priors:
             raise ValueError(
-                f"{self.name}: restore_priors is for the losses that have a name; set it to False"
+                f"{self.name}: restore_priors works only with the built-in losses; set it to False"
             )
         p.calibrate = None
 
@@ -388,8 +389,9 @@ class VectorTreeBoost(ManyLabels, Booster):
         """See `Booster.go_on`."""
         if self.shares and getattr(previous.model.ensemble.leaf, "shared", None) is None:
             raise ValueError(
-                f"{previous.how}: the model so far has all numbers of its leaves, and max_leaf_entries="
-                f"{self.params.max_leaf_entries} keeps few; set it to None, or begin anew"
+                f"{previous.how}: the existing model has a value for every class in its "
+                f"leaves, but max_leaf_entries={self.params.max_leaf_entries} keeps only some; "
+                "set it to None, or train a new model"
             )
         if self._loss.begins:
             self.builder.bias = previous.model.ensemble.bias.copy()
@@ -431,7 +433,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         return (
             text
             if share == 1
-            else f"{text} Or are too few rows drawn (subsample={share!r})? Set subsample=1"
+            else f"{text} Perhaps too few rows are drawn (subsample={share!r}): set subsample=1"
         )
 
     def refit_round(self, at, leaves, cls, base, decay):
@@ -441,7 +443,7 @@ class VectorTreeBoost(ManyLabels, Booster):
             for name in ("monotonic_cst", "max_leaf_entries", "leaf_levels")
         }
         if lost := [name for name, value in given.items() if value]:
-            raise ValueError(f"refit_leaves does not keep {lost[0]}; train anew")
+            raise ValueError(f"refit_leaves does not support {lost[0]}; train a new model")
         leaf = np.ascontiguousarray(at[:, 0], dtype=np.int32)
         count = np.bincount(leaf, minlength=len(leaves[0]))
         used = np.flatnonzero(count)

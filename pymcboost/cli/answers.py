@@ -96,7 +96,8 @@ def accuracy_line(hits, total, unlabelled, unknown, names, note):
     """LIBSVM's line from these numbers of rows, or None when no row has a label; notices of the others."""
     if unlabelled:
         note(
-            f"{_share(unlabelled, total + unlabelled)} no label: predicted, not counted in the accuracy"
+            f"{_share(unlabelled, total + unlabelled)} no label; they are predicted but do not "
+            "count in the accuracy"
         )
     if total == 0:
         return None
@@ -108,7 +109,10 @@ def accuracy_line(hits, total, unlabelled, unknown, names, note):
 def unknown_labels(unknown, total, names):
     """What is said of rows whose labels the model does not know."""
     shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-    return f"{_share(unknown, total)} a label that the model does not know ({shown}): counted as errors"
+    return (
+        f"{_share(unknown, total)} a label that the model does not know ({shown}); they count as "
+        "errors"
+    )
 
 
 def words(model):

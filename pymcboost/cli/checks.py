@@ -20,7 +20,7 @@ def add_algorithm(parser):
         "--algorithm",
         choices=sorted(ALGORITHMS),
         default="mcboost",
-        help="boosting algorithm; -a name --help shows its options (default: mcboost)",
+        help="boosting algorithm; -a name --help lists its options (default: mcboost)",
     )
 
 
@@ -50,8 +50,9 @@ def add_reading(group):
     group.add_argument(
         "--multilabel",
         action="store_true",
-        help="rows of LIBSVM text begin with lists of labels (3,17,201 1:0.5 ...); for adaboost-mh, as "
-        "vector-tree with --loss logistic reads such files alone",
+        help="multi-label rows: each line of LIBSVM text begins with a list of labels (3,17,201 "
+        "1:0.5 ...). Needed for adaboost-mh; vector-tree with --loss logistic always reads "
+        "such files",
     )
     add_format(group)
     group.add_argument(
@@ -59,20 +60,21 @@ def add_reading(group):
         metavar="a,b",
         default=[],
         type=lambda text: [name.strip() for name in text.split(",") if name.strip()],
-        help="columns of a CSV or Parquet file whose values, text or not, are categories (of algorithms with "
-        "--min-samples-category)",
+        help="categorical columns of a CSV or Parquet file; their values may be numbers or text "
+        "(algorithms with --min-samples-category)",
     )
     group.add_argument(
         "--base",
         choices=("auto", "0", "1"),
         default="auto",
-        help="number of the first feature in the files (default: auto, 0 when an index 0 occurs)",
+        help="index of the first feature in the files (default: auto, which is 0 if an index 0 "
+        "occurs, else 1)",
     )
     group.add_argument(
         "--n-features",
         type=bounded(int, "an integer >= 1", lambda n: n >= 1),
         metavar="n",
-        help="number of features (default: as many as the training file has)",
+        help="number of features (default: the largest index in the training file)",
     )
 
 
@@ -82,7 +84,7 @@ def add_class_weights(group):
         "-w<label>",
         dest="weight",
         metavar="x",
-        help="weight of the class with this label, as in -w3 2.5 (default: 1)",
+        help="weight of the class with this label, for example -w3 2.5 (default: 1)",
     )
 
 
@@ -97,7 +99,8 @@ def check_reading(parser, arguments):
     check_table(parser, path, arguments, others, "--base and --n-features are for")
     if held and bool(table_kind(held, form)) != bool(table_kind(path, form)):
         parser.error(
-            "the training and the validation file must both have named columns or both be LIBSVM text"
+            "the training file and the validation file must be of the same kind: both with "
+            "named columns, or both LIBSVM text"
         )
 
 
@@ -105,18 +108,20 @@ def check_parameters(parser, arguments, algorithm, given, weights):
     """Refuse parameters that have no meaning for this algorithm, or exclude each other."""
     if given.get("n_jobs", 1) == 0:
         parser.error(
-            "argument -j/--n-jobs: 0 threads have no meaning; use 1 or more, -1 for all CPUs, or leave it out"
+            "argument -j/--n-jobs: 0 threads are not possible; use 1 or more, -1 for all "
+            "CPUs, or leave the option out"
         )
     check_categories(parser, arguments, algorithm)
     if weights and "class_weight" not in algorithm.rows:
-        parser.error(f"-w<label>: {arguments.algorithm} has no class weights")
+        parser.error(f"-w<label>: {arguments.algorithm} does not support class weights")
     if arguments.checkpoint and not algorithm.resumable:
         parser.error(
-            f"{arguments.algorithm} keeps no checkpoints: its rounds are merged; leave out --checkpoint"
+            f"{arguments.algorithm} cannot write checkpoints, because it merges its rounds; "
+            "leave out --checkpoint"
         )
     check_libsvm_c(parser, arguments, algorithm, given)
     if weights and given.get("class_weight"):
-        parser.error("-w<label> and --class-weight exclude each other")
+        parser.error("-w<label> and --class-weight cannot be used together")
 
 
 def check_categories(parser, arguments, algorithm):
@@ -125,12 +130,14 @@ def check_categories(parser, arguments, algorithm):
         return
     if not table_kind(arguments.training_file, arguments.format):
         parser.error(
-            "--categorical-features are columns of a CSV or Parquet file; LIBSVM text has no names"
+            "--categorical-features names columns of a CSV or Parquet file; LIBSVM text has "
+            "no column names"
         )
     if "min_samples_category" not in algorithm.rows:
         parser.error(
-            f"--categorical-features is for algorithms with --min-samples-category; {algorithm.name} has no "
-            "categories: use -a vector-tree, or number the values"
+            "--categorical-features works with algorithms that have --min-samples-category; "
+            f"{algorithm.name} does not support categories: use -a vector-tree, or encode the "
+            "values as numbers"
         )
 
 
@@ -140,7 +147,7 @@ def check_libsvm_c(parser, arguments, algorithm, given):
     if arguments.libsvm_c is None:
         return
     if "C" in given:
-        parser.error("-c and --libsvm-c exclude each other")
+        parser.error("-c and --libsvm-c cannot be used together")
     stops = (
         "n_iter_no_change" in given if "early_stopping" not in given else given["early_stopping"]
     )
@@ -148,8 +155,9 @@ def check_libsvm_c(parser, arguments, algorithm, given):
         (stops or given.get("calibrate")) and not arguments.validation_file
     ):
         parser.error(
-            "--libsvm-c is multiplied by the rows, of which the models of -n auto, --early-stopping and --calibrate "
-            "have fewer; give -P file with the last two, or -c"
+            "--libsvm-c depends on the number of training rows, and -n auto, --early-stopping "
+            "and --calibrate also train models on fewer rows; give -P file with the last two, "
+            "or use -c"
         )
 
 
@@ -186,13 +194,17 @@ def check_layout(arguments, estimator):
     """Refuse a layout that the models of these parameters cannot have."""
     if arguments.layout != "list" and arguments.categorical_features:
         arguments.refuse(
-            f"--layout {arguments.layout} has no room for --categorical-features; leave one of them out"
+            f"--layout {arguments.layout} cannot store categories; leave out --layout or "
+            "--categorical-features"
         )
     if arguments.layout in estimator.layouts():
         return
-    remedy = "is for stumps whose scores are summed; leave it out"
+    remedy = "works only with stumps whose scores are summed; leave it out"
     if arguments.layout == "packed":
-        remedy = "is for vector-tree with --leaf-levels and no categories; mcboost-convert packs other trees, too"
+        remedy = (
+            "needs vector-tree with --leaf-levels and no categories; mcboost-convert packs other "
+            "trees, too"
+        )
     arguments.refuse(f"--layout {arguments.layout} {remedy}")
 
 
@@ -200,7 +212,9 @@ def lists_wanted(arguments, booster, loss, weights):
     """Whether rows begin with lists of labels; then what is for one label a row is refused."""
     several = loss == "logistic"
     if arguments.multilabel and not (several or booster.labels_by_form):
-        arguments.refuse("--multilabel is for -a adaboost-mh and -a vector-tree --loss logistic")
+        arguments.refuse(
+            "--multilabel works with -a adaboost-mh and -a vector-tree --loss logistic"
+        )
     if not (several or arguments.multilabel):
         return False
     for given, flag in (
@@ -209,7 +223,8 @@ def lists_wanted(arguments, booster, loss, weights):
     ):
         if given:
             arguments.refuse(
-                f"lists of labels are read from LIBSVM text: {flag} is for one label a row"
+                "multi-label rows are read from LIBSVM text without class weights; they do "
+                f"not work with {flag}"
             )
     return True
 
@@ -233,7 +248,7 @@ def refuse_unknown(parser, unknown, algorithm):
     ]
     shown = (having or next(iter(found.values())))[0]
     what = "; ".join(
-        f"{flag} is not an option of {algorithm.name}, but of {', '.join(names)}"
+        f"{flag} is not an option of {algorithm.name}, only of {', '.join(names)}"
         for flag, names in found.items()
     )
     raise UsageError(f"{what}\n{parser.format_usage()}Try '{parser.prog} -a {shown} --help'.")

@@ -23,8 +23,8 @@ FULL = errno.ENOSPC, errno.EFBIG, errno.EDQUOT
 OK, USAGE, DATA, MODEL, IO, MEMORY, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 5, 130, 141
 
 EXIT_CODES = """\
-exit status: 0 success; 1 wrong usage; 2 wrong data; 3 wrong model file; 4 input or output failed; 5 not enough memory;
-130 interrupted (Ctrl-C); 141 the reader of standard output went away"""
+exit status: 0 success; 1 wrong usage; 2 wrong data; 3 invalid model file; 4 file cannot be read or written; 5 not
+enough memory; 130 interrupted (Ctrl-C); 141 the reader of standard output has gone away"""
 
 
 class UsageError(Exception):
@@ -95,7 +95,7 @@ class Parser(argparse.ArgumentParser):
     def add_common(self):
         """Add the options that every program has."""
         self.add_argument(
-            "-q", "--quiet", action="store_true", help="print nothing on standard error but errors"
+            "-q", "--quiet", action="store_true", help="print only errors on standard error"
         )
         self.add_argument("--version", action="version", version=f"{self.prog} {__version__}")
 
@@ -145,23 +145,26 @@ def add_format(group):
         "--format",
         choices=("auto", "libsvm", "csv", "parquet"),
         default="auto",
-        help="format of the files (default: auto, by the ends of names: CSV at .csv, .tsv, .csv.gz and the like, "
-        "Parquet at .parquet)",
+        help="format of the files (default: auto, which goes by the file name: CSV for .csv, .tsv, "
+        ".csv.gz and so on, Parquet for .parquet, otherwise LIBSVM text)",
     )
-    text = "column of a CSV or Parquet file with the labels, by its name or its number from 1 on (default: the first)"
+    text = (
+        "column with the labels in a CSV or Parquet file, by name or by number from 1 (default: "
+        "the first)"
+    )
     group.add_argument("--label", metavar="name", help=text)
     group.add_argument(
         "--header",
         action=argparse.BooleanOptionalAction,
-        help="the first line of a CSV file names the columns, or is a row of data (default: it names them, and names "
-        "that are numbers are refused)",
+        help="whether the first line of a CSV file names the columns (default: it does, but a name "
+        "that is a number is an error)",
     )
     group.add_argument(
         "--separator",
         metavar="c",
         type=separator,
-        help="what parts the columns of a CSV file, 'tab' for a tab (default: the most frequent of tab, ;, | and , in "
-        "the first line)",
+        help="column separator of a CSV file, 'tab' for a tab (default: the most frequent of tab, "
+        ";, | and , in the first line)",
     )
 
 
@@ -171,7 +174,7 @@ def separator(text):
         return "\t"
     if len(text) != 1 or text.isalnum() or text in '"\r\n':
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not one character that parts columns, or 'tab'"
+            f"{text!r} is not a single character that separates columns, or 'tab'"
         )
     return text
 
@@ -188,13 +191,14 @@ def check_table(parser, path, arguments, others, what):
     """Refuse options that do not go with the format of a file: ``what`` they are, and whether any of the ``others``."""
     kind = table_kind(path, arguments.format)
     if kind and others:
-        parser.error(f"{what} LIBSVM text; the columns of a CSV or Parquet file have names")
+        parser.error(f"{what} LIBSVM text; CSV and Parquet files have named columns")
     if arguments.label is not None and not kind:
         parser.error(
-            "--label names a column of a CSV or Parquet file; the labels of LIBSVM text begin the lines"
+            "--label names a column of a CSV or Parquet file; in LIBSVM text, every line "
+            "begins with its label"
         )
     if kind != "csv" and (arguments.header is not None or arguments.separator is not None):
-        parser.error("--header, --no-header and --separator are for CSV files")
+        parser.error("--header, --no-header and --separator apply to CSV files")
 
 
 def notifier(program, quiet):
@@ -267,10 +271,11 @@ def check_binary_stream(path, what):
     """Refuse one of the process's own streams that is a terminal, or that the caller has closed."""
     number = stream_number(path)
     if number in CLOSED:
-        raise OSError(errno.EBADF, f"is closed, and the {what} would be lost; name a file", path)
+        raise OSError(errno.EBADF, f"is closed, so the {what} would be lost; name a file", path)
     if number is not None and os.fstat(number) and os.isatty(number):
         raise UsageError(
-            f"the {what} is binary, and {path} is a terminal; name a file, or redirect it: > model.mcb"
+            f"the {what} is binary, and {path} is a terminal; name a file, or redirect the "
+            "output: > model.mcb"
         )
 
 
@@ -332,7 +337,7 @@ def refuse_same(output, what, inputs):
     for name, path in inputs.items():
         if path is not None and files.same_file(shown, "/dev/fd/0" if path == "-" else path):
             raise UsageError(
-                f"the {what} {output} is the {name} itself, which would be lost; name another file"
+                f"the {what} {output} is also the {name} and would overwrite it; name another file"
             )
 
 

@@ -26,7 +26,8 @@ from pymcboost.cli.predict import NO_MODEL_FILE, cut, read_rows
 PROGRAM = "mcboost-convert"
 USAGE = f"{PROGRAM} [options] model_file output_file"
 DESCRIPTION = """\
-Write a model in another form, or read one of another library. What a form cannot hold is refused."""
+Convert a model to another format or layout, or import a LightGBM or XGBoost model. A model that the target format
+cannot represent is an error."""
 # Who writes the models.
 SOURCES = {"mcb": "mcboost-train", "lightgbm": "LightGBM", "xgboost": "XGBoost"}
 TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
@@ -47,40 +48,42 @@ def main(argv=None):
 def make_parser():
     """The parser."""
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
-    parser.add_argument("model_file", help=".mcb file, or what --from names")
-    parser.add_argument("output_file", help="the model in its new form; - for standard output")
+    parser.add_argument("model_file", help=".mcb file, or the model that --from names")
+    parser.add_argument("output_file", help="the converted model; - for standard output")
     parser.add_argument(
         "--from",
         dest="source",
         choices=tuple(SOURCES),
         default="mcb",
-        help="mcb: a model file; lightgbm: its text; xgboost: its JSON or UBJSON (default: mcb)",
+        help="format of the input. mcb: a model file; lightgbm: a LightGBM text model; xgboost: an "
+        "XGBoost model in JSON or UBJSON (default: mcb)",
     )
     parser.add_argument(
         "--to",
         choices=TARGETS,
         default="mcb",
-        help="mcb: a model file; json, text: the whole model for other programs, or for the eye; "
-        "c: the bytes of the model file as an array in C, for mcb.h; onnx, treelite: for their runtimes (default: mcb)",
+        help="format of the output. mcb: a model file; json, text: the whole model, for programs "
+        "or for reading; c: the bytes of the model file as a C array, for mcb.h; onnx, "
+        "treelite: for their runtimes (default: mcb)",
     )
     parser.add_argument(
         "--rounds",
         metavar="t",
         type=bounded(int, "a number of rounds: 0 or more", lambda value: value >= 0),
-        help="only the first t rounds, without the calibration; thresholds of labels stay those of all rounds "
-        "(default: all)",
+        help="keep only the first t rounds, without the calibration; multi-label thresholds stay "
+        "those of all rounds (default: all)",
     )
     parser.add_argument(
         "--leaves",
         choices=("float32", "float16", "int8"),
-        help="type of the leaves of trees; float16 rounds them to 3 digits, int8, with --layout packed, to "
-        "255 values (default: as they are)",
+        help="type of the leaves of trees. float16 rounds them to 3 digits; int8, which needs "
+        "--layout packed, to 255 values (default: unchanged)",
     )
     parser.add_argument(
         "--layout",
         choices=("list", "interval", "packed"),
-        help="packed: a few bits for each split and leaf of trees; interval: a table of intervals in place of a list "
-        "of stumps (default: as it is)",
+        help="packed: trees with a few bits per split and leaf; interval: a table of intervals "
+        "instead of a list of stumps (default: unchanged)",
     )
     add_rows(parser)
     add_early(parser)
@@ -93,28 +96,29 @@ def parse(argv):
     parser = make_parser()
     arguments = parser.parse_args(argv)
     if arguments.layout and arguments.to not in FILES:
-        parser.error("--layout is for --to mcb and c")
+        parser.error("--layout needs --to mcb or --to c")
     if arguments.leaves in ("float16", "int8") and arguments.source != "mcb":
         parser.error(
-            f"--leaves {arguments.leaves} is for model files: leaves of another library would be further from its own; "
-            "write a model file first, and convert that"
+            f"--leaves {arguments.leaves} cannot be combined with --from, because the leaves "
+            "would be rounded twice; write a model file first, then convert that"
         )
     if arguments.integer and arguments.to != "c":
-        parser.error("--integer is for --to c")
+        parser.error("--integer needs --to c")
     counts = arguments.integer or arguments.source != "mcb" or arguments.to in FLOATS
     if arguments.rows and not counts and arguments.leaves in (None, "float32"):
         parser.error(
-            "--rows is for --integer, for --from another library, for --to onnx and treelite, and for --leaves float16 "
-            "and int8"
+            "--rows needs --integer, --from another library, --to onnx, --to treelite, "
+            "--leaves float16 or --leaves int8"
         )
     if arguments.early and arguments.to not in FILES:
-        parser.error("--early is for --to mcb and c")
+        parser.error("--early needs --to mcb or --to c")
     if arguments.early == arguments.rows == "-":
         parser.error(
-            "--rows and --early are both standard input, which is read once; name a file for one of them"
+            "--rows and --early cannot both be standard input, which can be read only once; "
+            "name a file for one of them"
         )
     if not arguments.early and (arguments.rate is not None or arguments.background is not None):
-        parser.error("--rate and --background are for --early")
+        parser.error("--rate and --background need --early")
     return arguments
 
 
@@ -123,16 +127,18 @@ def add_rows(parser):
     parser.add_argument(
         "--integer",
         choices=("int8", "int16", "int32"),
-        help="with --to c and packed trees: arrays and a loop in C99 whose scores are sums of integers of this type, "
-        "for processors without floating point; of static functions where the output file ends in .h",
+        help="with --to c and packed trees: write C99 arrays and functions whose scores are sums "
+        "of integers of this type, for processors without floating point. The functions are "
+        "static if the output file ends in .h",
     )
     parser.add_argument(
         "--rows",
         type=file_name,
         metavar="file",
-        help="LIBSVM text or CSV. With --integer features are integers where these are, and rows are counted whose "
-        "class is another one than with floating point; with --leaves, than with the leaves as they are; with --from, "
-        "and with --to onnx and treelite, rows whose class may be",
+        help="LIBSVM text or CSV, to measure the effect of the conversion. With --integer, "
+        "features are integers if these are, and rows that change their class are counted; "
+        "with --leaves, rows that change their class; with --from and with --to onnx and "
+        "treelite, rows that could change it",
     )
 
 
@@ -142,20 +148,22 @@ def add_early(parser):
         "--early",
         type=file_name,
         metavar="file",
-        help="with --to mcb and c: LIBSVM text or CSV; certified and calibrated early exits, found with these rows, "
-        "which the training has not seen and which need no labels",
+        help="with --to mcb and c: add certified and calibrated early exits, found on the rows of "
+        "this file (LIBSVM text or CSV). Use rows that were not in the training; they need no "
+        "labels",
     )
     parser.add_argument(
         "--rate",
         metavar="x",
         type=bounded(float, "a number above 0 and below 1", lambda value: 0 < value < 1),
-        help="with --early: share of labels that may change (default: 0.001, which takes 3,000 rows)",
+        help="with --early: share of labels that may change (default: 0.001, which needs 3,000 "
+        "rows)",
     )
     parser.add_argument(
         "--background",
         metavar="label",
-        help="with --early: the class of rejection, in place of calibrated; --rate is the share of others that may be "
-        "lost",
+        help="with --early: instead of the calibrated exit, add one that rejects rows of this "
+        "class; --rate is then the share of rows of other classes that may be lost",
     )
 
 
@@ -175,9 +183,7 @@ def convert(argv):
     model = loaded(arguments)
     if left := model.meta.get("rounds_left_out") if arguments.source == "xgboost" else 0:
         n = model.n_rounds
-        note(
-            f"the first {n} of {n + left} rounds, up to the one that XGBoost found best, are taken"
-        )
+        note(f"using the first {n} of {n + left} rounds, up to the one that XGBoost found best")
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
     rows = None if arguments.rows is None else rows_of(model, arguments.rows, note)
@@ -252,12 +258,14 @@ def say_error(model, rows, note):
     """Say how exact an imported model is."""
     error = model.meta["score_error"]
     note(
-        f"no score differs by more than {error:.2g}: classes that are {2 * error:.2g} apart keep their order"
+        f"no score differs by more than {error:.2g}, so classes that are {2 * error:.2g} apart "
+        "keep their order"
     )
     if rows is not None:
         scores = model.raw_scores(rows)
         note(
-            f"of {len(scores)} rows, {n_close(scores, error)} have two best classes that are closer"
+            f"of {len(scores)} rows, {n_close(scores, error)} have two best classes that are "
+            "closer than that"
         )
 
 
@@ -268,11 +276,13 @@ def say_floats(model, rows, runtime, note):
 
     error, scores = errors_of(model, rows), model.raw_scores(rows)
     note(
-        f"{runtime} adds in float32: on these rows no score differs by more than {error.max(initial=0):.2g}"
+        f"{runtime} adds in float32: on these rows no score differs by more than "
+        f"{error.max(initial=0):.2g}"
     )
     close = n_close(scores, error)
     note(
-        f"of {len(scores)} rows, {close} have two best classes that are closer than twice the bound of the row"
+        f"of {len(scores)} rows, {close} have two best classes closer than twice the bound of "
+        "the row"
     )
 
 
@@ -301,19 +311,22 @@ def say_exits(model, rows, arguments, note):
         changed, share = evaluated("calibrated")
         allowed = facts["calibrated"]["changed"]
         note(
-            f"calibrated: of {len(codes)} rows, {changed.sum()} get another label, {allowed} may; {share}"
+            f"calibrated: of {len(codes)} rows, {changed.sum()} change their label and "
+            f"{allowed} may; {share}"
         )
-        what = "of the labels change"
+        what = "change their label"
     else:
         others = model.classes_.astype(str)[codes] != arguments.background
         changed, share = evaluated("rejection")
         note(
-            f"rejection: of {others.sum()} rows of other classes, {changed[others].sum()} are lost; {share}"
+            f"rejection: of {others.sum()} rows of other classes, {changed[others].sum()} are "
+            f"lost; {share}"
         )
-        what = "of the rows of other classes are lost"
+        what = "of those of other classes are lost"
     rate = arguments.rate or RATE
     note(
-        f"these rows gave the thresholds; of rows like them, fewer than {rate:.3%} {what}, with 95% confidence"
+        f"the thresholds come from these rows; of similar rows, fewer than {rate:.3%} {what}, "
+        "with 95% confidence"
     )
     if "certified" in facts:
         note(f"certified: no label changes; {evaluated('certified')[1]}")
@@ -329,7 +342,8 @@ def say_changed(exact, model, rows, note):
         other = model.predict_codes(rows) != exact.predict_codes(rows)
     changed, m = int(other.sum()), len(other)
     note(
-        f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) have {what} than with the leaves as they were"
+        f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) get {what} than with the original "
+        "leaves"
     )
 
 

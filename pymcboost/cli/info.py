@@ -8,7 +8,7 @@ from pymcboost.cli.console import EXIT_CODES, Parser, importing, load_named, run
 PROGRAM = "mcboost-info"
 USAGE = f"{PROGRAM} [options] model_file"
 DESCRIPTION = """\
-Check a .mcb model file and print what it holds."""
+Check a .mcb model file and print a summary of it."""
 TOP = 10
 CLASSES_SHOWN = 20
 LINKS = {"none": "none: scores only", "softmax": "p = softmax(F)", "softmax2": "p = softmax(2 F)"}
@@ -109,11 +109,14 @@ def make_parser():
     parser.add_argument(
         "model_file", help=".mcb file written by mcboost-train or by save() in Python"
     )
-    parser.add_argument("--json", action="store_true", help="print these facts as one JSON object")
+    parser.add_argument(
+        "--json", action="store_true", help="print the same facts as one JSON object"
+    )
     parser.add_argument(
         "--dump",
         choices=("text", "json"),
-        help="print the whole model: every split, leaf, coefficient and support vector, exactly",
+        help="print the whole model, with every split, leaf, coefficient and support vector in "
+        "full precision",
     )
     parser.add_common()
     return parser
@@ -125,7 +128,8 @@ def info(argv):
     arguments = parser.parse_args(argv)
     if arguments.dump and arguments.json:
         parser.error(
-            "--json prints facts about the model and --dump the model itself; leave one of them out"
+            "--json prints facts about the model and --dump prints the model itself; use one "
+            "of them"
         )
 
     with importing():

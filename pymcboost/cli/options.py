@@ -199,13 +199,13 @@ def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
         elif row.kind is str:
             choices = (*row.choices, "none") if row.none else row.choices
             details = (
-                "or the name of a scorer of scikit-learn; " * row.scorers
+                "or the name of a scikit-learn scorer; " * row.scorers
                 + f"default: {_shown(default)}"
             )
             if (
                 row.several and not plain
             ):  # elsewhere the values between commas are tried one after the other
-                details = f"several with commas, of which the first decides; {details}"
+                details = f"several, separated by commas, of which the first decides; {details}"
             if name in NUMBERED:
                 details = f"or LIBSVM's number: {', '.join(NUMBERED[name])}; {details}"
             extra = {"type": kind, "metavar": "{" + ",".join(choices) + "}"}
@@ -213,17 +213,17 @@ def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
             details = f"{row.describe(text=True)}; default: {_shown(default)}"
             extra = {"type": kind, "metavar": "n" if row.kind is int else "x"}
         if name == "n_iter_no_change":
-            details += "; giving it turns --early-stopping on"
+            details += "; setting it turns --early-stopping on"
         if name == "verbose":
             details += " on a terminal, elsewhere 0"
         if name == "random_state":
-            details += "; none draws one, and every run differs"
+            details += "; none draws a different seed in every run"
         help_text = f"{text} ({details})".strip().replace("%", "%%")
         parser.add_argument(
             *_flags(algorithm, name), dest=name, default=argparse.SUPPRESS, help=help_text, **extra
         )
         if name == "C" and algorithm.name in SHORT_OF:
-            text = "LIBSVM's C, in place of -c: -c is this times the number of rows"
+            text = "LIBSVM's C; equivalent to -c with this value times the number of rows"
             parser.add_argument("--libsvm-c", type=wrap(_positive), metavar="x", help=text)
 
 
@@ -247,7 +247,8 @@ def take_class_weights(argv):
             continue
         if not re.fullmatch(r"-w[+-]?\d+", argument):
             raise UsageError(
-                f"argument {argument}: a class weight is -w<label> x, the label an integer: -w3 2.5"
+                f"argument {argument}: give class weights as -w<label> x, with an integer "
+                "label, as in -w3 2.5"
             )
         try:
             weights.pop(argument[2:], None)

@@ -28,9 +28,9 @@ PROGRAM = "mcboost-predict"
 NO_MODEL_FILE = 2  # MCB_E_MAGIC of mcb.h
 USAGE = f"{PROGRAM} [options] test_file model_file output_file"
 DESCRIPTION = """\
-Predict the rows of a file in LIBSVM format, CSV or Parquet. Features that a row does not name are 0; features beyond
-the model's are ignored. When rows have labels, the accuracy goes to standard output (to standard error when the
-output file is -)."""
+Predict the rows of a file in LIBSVM format, CSV or Parquet. Used like svm-predict. In LIBSVM text, features that a
+row does not list are 0, and features that the model does not have are ignored. If the rows have labels, the accuracy
+is printed on standard output, or on standard error if the output file is -."""
 
 
 def main(argv=None):
@@ -48,17 +48,19 @@ def make_parser():
     parser.add_argument(
         "model_file", help=".mcb file written by mcboost-train or by save() in Python"
     )
-    parser.add_argument("output_file", help="one predicted label per line; - for standard output")
+    parser.add_argument(
+        "output_file", help="receives one predicted label per line; - for standard output"
+    )
     for flag, name, text in (
         (
             "-b",
             "probability",
-            "1: a line 'labels ...', then each label with the probability of every class",
+            "1: write a line 'labels ...', then after each label the probability of every class",
         ),
         (
             "-d",
             "decision-values",
-            "1: the same with the score of every class in place of probabilities",
+            "1: the same with the score of every class instead of its probability",
         ),
     ):
         words = f"0 or 1: {flag} needs one of them after it, as in {flag} 1"
@@ -71,43 +73,46 @@ def make_parser():
         "--n-jobs",
         type=thread_count,
         metavar="n",
-        help="number of threads, -1 for all CPUs (default: 1 below 10,000 rows, else all)",
+        help="number of threads, -1 for all CPUs (default: 1 for less than 10,000 rows, otherwise "
+        "all CPUs)",
     )
     parser.add_argument(
         "--rounds",
         metavar="t",
         type=bounded(int, "a number of rounds: 0 or more", lambda value: value >= 0),
-        help="use only the first t rounds of the model, without its calibration; thresholds of labels stay those of "
-        "all rounds (default: all)",
+        help="use only the first t rounds of the model, without its calibration; multi-label "
+        "thresholds stay those of all rounds (default: all)",
     )
     parser.add_argument(
         "--early",
         choices=("certified", "calibrated", "rejection"),
-        help="leave learners out by this early exit, which mcboost-convert --early or with_early_exit() in Python has "
-        "put into the model; the share of learners evaluated goes to standard error",
+        help="skip weak learners with this early exit, which mcboost-convert --early or "
+        "with_early_exit() in Python has added to the model; the share of learners evaluated "
+        "is printed on standard error",
     )
     parser.add_argument(
         "--missing",
         choices=("allow", "error"),
         default="allow",
-        help="error: refuse a missing value in a column that had none in training (default: allow)",
+        help="error: reject missing values in columns that had none in training (default: allow)",
     )
     parser.add_argument(
         "--base",
         choices=("auto", "0", "1"),
         default="auto",
-        help="number of the first feature in the file (default: auto, 0 if the model was trained on a "
-        "zero-based file or an index 0 occurs)",
+        help="index of the first feature in the file (default: auto, which is 0 if the model was "
+        "trained on a zero-based file or an index 0 occurs, else 1)",
     )
     parser.add_argument(
         "--report",
         action="store_true",
-        help="after the accuracy: recall, precision and log loss of every class, and the confusion matrix",
+        help="print, after the accuracy, the recall, precision and log loss of every class, and "
+        "the confusion matrix",
     )
     parser.add_argument(
         "--stream",
         action="store_true",
-        help="answer every row as it comes, each with a line that is passed on at once",
+        help="answer each row as soon as it is read, and flush every line",
     )
     add_format(parser)
     parser.add_common()
@@ -119,13 +124,18 @@ def parse(argv):
     parser = make_parser()
     arguments = parser.parse_args(argv)
     if arguments.early and (arguments.probability or arguments.decision_values):
-        parser.error("-b 1 and -d 1 need all learners, --early leaves some out")
+        parser.error(
+            "-b 1 and -d 1 need the scores of all learners, which --early does not compute; leave "
+            "one of them out"
+        )
     if arguments.probability and arguments.decision_values:
-        parser.error("-b 1 and -d 1 exclude each other")
+        parser.error("-b 1 and -d 1 cannot be used together")
     others = arguments.stream or arguments.base != "auto"
     check_table(parser, arguments.test_file, arguments, others, "--stream and --base are for")
     if arguments.report and arguments.stream:
-        parser.error("--report needs all rows, of which --stream keeps none; leave one of them out")
+        parser.error(
+            "--report needs all rows, and --stream does not keep them; leave one of them out"
+        )
     return arguments
 
 
@@ -136,7 +146,7 @@ def information(model, path, note):
     try:
         return model.meta
     except ModelFormatError as error:
-        note(f"{path}: {error}; scored without it")
+        note(f"{path}: {error}; predicting without it")
         return {}
 
 
@@ -144,16 +154,21 @@ def cut(model, rounds, path):
     """Return the model of the first rounds, or refuse what cannot be cut."""
     if model.is_machine:
         raise UsageError(
-            f"{path} is a linear or kernel machine, into which all rounds are merged: no --rounds"
+            f"--rounds does not work with {path}, a linear or kernel machine: its rounds are merged"
         )
     if model.n_rounds is None:
-        raise UsageError(f"{path} is an interval table, whose rounds are merged: no --rounds")
+        raise UsageError(
+            f"--rounds does not work with {path}, an interval table: its rounds are merged"
+        )
     if not model.has_stages:
         raise UsageError(
-            f"{path} is totally corrective: its first rounds are no model, so no --rounds"
+            f"--rounds does not work with {path}: the model is totally corrective, so its "
+            "first rounds are not a model"
         )
     if rounds > model.n_rounds:
-        raise UsageError(f"--rounds must be from 0 to {model.n_rounds}, the rounds of {path}")
+        raise UsageError(
+            f"--rounds must be from 0 to {model.n_rounds}, the number of rounds in {path}"
+        )
     return model.truncate(rounds)
 
 
@@ -169,7 +184,7 @@ def opened(path):
         if error.status != NO_MODEL_FILE:
             raise
         raise ModelFormatError(
-            f"{error}; the order is test_file model_file output_file", error.status
+            f"{error}; the order of arguments is test_file model_file output_file", error.status
         ) from None
 
 
@@ -189,7 +204,7 @@ def predict(argv):
         if obstacle:
             raise UsageError(f"{arguments.model_file}: {obstacle}")
         cause = (
-            "only as many rounds as --rounds says"
+            f"{arguments.model_file} cut by --rounds {arguments.rounds}"
             if arguments.rounds is not None
             else arguments.model_file
         )
@@ -197,19 +212,20 @@ def predict(argv):
             "--early file --background label" if arguments.early == "rejection" else "--early file"
         )
         raise UsageError(
-            f"{cause}: no early exit {arguments.early}; mcboost-convert {adds} adds it to a model"
+            f"{cause} has no early exit {arguments.early}; mcboost-convert {adds} adds one to "
+            "a model"
         )
     if arguments.probability and not model.has_probabilities:
         raise UsageError(
-            f"{arguments.model_file} has no link from scores to probabilities; -d 1 writes its scores. "
-            "mcboost-train gives it one with --calibrate temperature"
+            f"{arguments.model_file}: this model gives no probabilities; use -d 1 for its "
+            "scores, or train it with mcboost-train --calibrate temperature"
         )
     if model.link == "sigmoid":
         refuse_of_lists(arguments)
     if arguments.missing == "error" and not model.is_machine and model.missing_columns is None:
         from pymcboost.model.missing import UNKNOWN
 
-        raise UsageError(f"{arguments.model_file}: {UNKNOWN}: no --missing error")
+        raise UsageError(f"{arguments.model_file}: {UNKNOWN}; use --missing allow")
     known = information(model, arguments.model_file, note).get("index_base")
     known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
     base = known if arguments.base == "auto" else int(arguments.base)
@@ -241,7 +257,8 @@ def read_table(model, arguments, meta):
         found = [name for name in head if name != own]
         if len(found) != d:
             raise ValueError(
-                f"there are {len(found)} columns of features, but the model needs {d} and has no names"
+                f"the file has {len(found)} feature columns, but the model needs {d} and has "
+                "no column names"
             )
         return found, own
 
@@ -291,9 +308,10 @@ def _read_rows(model, arguments, base, note):
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
         name = "<stdin>" if arguments.test_file == "-" else arguments.test_file
         last = n_found - 1 + data.base
-        there = f"the features {data.base} to {last} only" if n_found else "no features"
+        there = f"only the features {data.base} to {last}" if n_found else "no features"
         note(
-            f"{name}: the file has {there}, the model expects {model.n_features_in_}: those missing are taken as 0"
+            f"{name}: the file has {there}, but the model expects {model.n_features_in_}; "
+            "the missing ones count as 0"
         )
     return data
 

@@ -265,7 +265,9 @@ def labels_as(labels, text=None):
         return np.array(numbers)
     if text is False:
         unlike = labels[numbers.index(None)]
-        raise ValueError(f"the label {unlike!r} is no integer, as those of the training file are")
+        raise ValueError(
+            f"the label {unlike!r} is not an integer, but the labels of the training file are"
+        )
     return labels.astype(str)
 
 

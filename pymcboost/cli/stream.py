@@ -22,7 +22,8 @@ def answer_stream(model, arguments, base, note):
             if lines.beyond and not beyond:
                 beyond = True
                 note(
-                    f"{lines.name}: features beyond the model's {model.n_features_in_} dropped (line {lines.number})"
+                    f"{lines.name}: ignoring features beyond the {model.n_features_in_} of the "
+                    f"model (line {lines.number})"
                 )
             if refuses and (wrong := new_missing(model, row, 0 if base == 0 else 1)):
                 raise ValueError(f"{lines.name}:{lines.number}: {wrong[1]}")

@@ -49,8 +49,9 @@ from pymcboost.threads import counted
 PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
-Train a boosted classifier on a file in LIBSVM format, CSV or Parquet and write it as a .mcb model file. Messages name
-parameters as Python does: max_bins=9 is --max-bins 9, scoring is --metric, X_val and y_val are the rows of -P."""
+Train a boosted classifier on a file in LIBSVM format, CSV or Parquet, and write the model to a .mcb file. Used like
+svm-train. Some messages name parameters as in Python: max_bins=9 is --max-bins 9, scoring is --metric, and X_val and
+y_val are the rows of -P."""
 CHECKPOINT_EVERY = 300
 LAYOUTS = ("list", "interval", "packed")
 
@@ -80,7 +81,10 @@ def make_parser(algorithm):
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     text = "LIBSVM text or CSV, also .gz, .bz2 or .xz, or Parquet; - for standard input"
     parser.add_argument("training_file", type=file_name, help=text)
-    default = "- for standard output (default: the training file's base name with .mcb added, in the current folder)"
+    default = (
+        "- for standard output (default: the name of the training file with .mcb added, in the "
+        "current folder)"
+    )
     parser.add_argument("model_file", type=file_name, nargs="?", help=default)
     add_algorithm(parser)
     add_algorithm_options(parser.add_argument_group(f"options of {algorithm.title}"), algorithm)
@@ -117,21 +121,21 @@ def _add_data_options(group):
         "--cross-validation",
         type=bounded(int, "an integer >= 2", lambda n: n >= 2),
         metavar="n",
-        help="n-fold stratified cross-validation, shuffled by seed -S or 0 (of lists of labels not stratified); writes "
-        "no model",
+        help="n-fold stratified cross-validation, shuffled with the seed of -S, or 0 (not "
+        "stratified for multi-label rows); writes no model",
     )
     group.add_argument(
         "--curve",
         action="store_true",
-        help="with -v: print error and log loss after every round, means of the folds",
+        help="with -v: print the error and the log loss after every round, averaged over the folds",
     )
     group.add_argument(
         "-P",
         "--validation-file",
         metavar="file",
         type=file_name,
-        help="rows, in the format of the training file, whose --metric is followed during training (what "
-        "--early-stopping then watches)",
+        help="validation rows, in the format of the training file; --metric is measured on them "
+        "after every round, and --early-stopping uses them",
     )
     add_reading(group)
     add_mpi(group)
@@ -139,21 +143,23 @@ def _add_data_options(group):
         "--layout",
         choices=LAYOUTS,
         default="list",
-        help="layout of the model file: all in order, or stumps merged per feature into a table of float32; packed, "
-        "with --leaf-levels: trees in a few bits for each split and leaf (default: list)",
+        help="layout of the model file. list: all weak learners in order; interval: stumps merged "
+        "into one table per feature, in float32; packed, with --leaf-levels: trees with a few "
+        "bits per split and leaf (default: list)",
     )
     group.add_argument(
         "--checkpoint",
         metavar="file",
         type=file_name,
-        help="keep the state of the training in this file, and go on from it when it is there; it is removed when the "
-        "model has been written",
+        help="save the state of the training in this file, and continue from it if it exists; it "
+        "is removed after the model has been written",
     )
     group.add_argument(
         "--checkpoint-every",
         metavar="s",
         type=bounded(float, "a number of seconds >= 0", lambda s: 0 <= s < float("inf")),
-        help=f"seconds from one writing of the checkpoint to the next, 0 for every round (default: {CHECKPOINT_EVERY})",
+        help="seconds between checkpoints, 0 for one after every round (default: "
+        f"{CHECKPOINT_EVERY})",
     )
 
 
@@ -161,15 +167,15 @@ def _check_files(parser, arguments):
     """Refuse files that exclude each other or are one, and name the model file where no name was given."""
     if arguments.cross_validation and (arguments.validation_file or arguments.model_file):
         what = "-P" if arguments.validation_file else "a model file"
-        parser.error(f"-v writes no model and validates on its own folds; leave out {what}")
+        parser.error(f"-v writes no model and holds out folds of its own; leave out {what}")
     if arguments.curve and not arguments.cross_validation:
         parser.error("--curve needs -v n, the number of folds")
     if arguments.cross_validation and arguments.checkpoint:
-        parser.error("-v trains a model per fold and keeps none of them; leave out --checkpoint")
+        parser.error("-v trains one model per fold and keeps none of them; leave out --checkpoint")
     if arguments.checkpoint_every is not None and not arguments.checkpoint:
         parser.error("--checkpoint-every needs --checkpoint file")
     if arguments.training_file == "-" and not (arguments.model_file or arguments.cross_validation):
-        parser.error("training on standard input needs the name of a model file")
+        parser.error("when training on standard input, give the name of a model file")
     if arguments.training_file == arguments.validation_file == "-":
         parser.error("only one of the training and the validation file can be standard input")
     check_reading(parser, arguments)
@@ -180,7 +186,8 @@ def _check_files(parser, arguments):
         return
     if arguments.checkpoint and files.same_file(arguments.checkpoint, arguments.model_file):
         parser.error(
-            "--checkpoint names the model file, but is removed when that has been written; name another file"
+            "--checkpoint names the model file, but the checkpoint is removed after training; "
+            "name another file"
         )
     inputs = {
         "training file": arguments.training_file,
@@ -203,7 +210,8 @@ def check_target(path, what="model file", streams=True):
         with open(path, "rb") as stream:
             if stream.read(4) != MAGIC[:4]:
                 raise UsageError(
-                    f"{what} {path} exists and is not a model; remove it first if you mean it"
+                    f"{what} {path} already exists and is not a model; remove it first if you "
+                    "want to replace it"
                 )
 
 
@@ -300,7 +308,7 @@ def save_anywhere(data, arguments):
             files.write(other, data)
         except OSError:
             continue
-        return other, f"{message}; the model is in {other} instead"
+        return other, f"{message}; the model was saved as {other} instead"
     return None, f"{message}; the model could not be written to another folder either"
 
 
@@ -355,7 +363,7 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     if problem is None and not interrupted:
         problem = drop(checkpoint)
     elif checkpoint and os.path.exists(arguments.checkpoint):
-        note(f"the same command goes on from the checkpoint {arguments.checkpoint}")
+        note(f"run the same command again to continue from the checkpoint {arguments.checkpoint}")
     if path is not None and not interrupted:
         if failed is None:
             shares = errors(estimator, rows, validation, arguments) if shares is None else shares
@@ -376,7 +384,7 @@ def drop(checkpoint):
     try:
         checkpoint.remove()
     except OSError as error:
-        return f"the model is saved, but its checkpoint is still there: {error_text(error)}"
+        return f"the model is saved, but its checkpoint could not be removed: {error_text(error)}"
     return None
 
 

@@ -43,8 +43,8 @@ from pymcboost.threads import counted, resolve_n_jobs
 PROGRAM = "mcboost-tune"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
-Cross-validate combinations of mcboost-train's options, print the best, and train a model with them on all rows. An
-option takes one value or several (-r 0.05,0.1,0.3). All combinations are tried, or with --random n so many of them."""
+Find good options for mcboost-train by cross-validation (grid search or random search), print the best combination,
+and train a model with it on all rows. Give an option several values, separated by commas, as in -r 0.05,0.1,0.3."""
 FOLDS, SHOWN = 5, 10
 # Options that have one value in a search: the folds follow from the seed, and the others change no result.
 SINGLE = ("random_state", "n_jobs", "verbose")
@@ -72,7 +72,10 @@ def make_parser(algorithm):
     parser = Parser(PROGRAM, USAGE, description=DESCRIPTION, epilog=EXIT_CODES)
     text = "LIBSVM text or CSV, also .gz, .bz2 or .xz, or Parquet; - for standard input"
     parser.add_argument("training_file", type=file_name, help=text)
-    text = "model of the best options (default: the training file's base name with .mcb added, in the current folder)"
+    text = (
+        "model trained with the best options (default: the name of the training file with .mcb "
+        "added, in the current folder)"
+    )
     parser.add_argument("model_file", type=file_name, nargs="?", help=text)
     add_algorithm(parser)
     add_algorithm_options(
@@ -80,7 +83,7 @@ def make_parser(algorithm):
     )
     group = parser.add_argument_group("search and data")
     count = bounded(int, "an integer >= 1", lambda n: n >= 1)
-    text = "try so many combinations, drawn by the seed -S (default: all there are)"
+    text = "try n random combinations, drawn with the seed of -S (default: all combinations)"
     group.add_argument("--random", type=count, metavar="n", help=text)
     group.add_argument(
         "-v",
@@ -88,18 +91,22 @@ def make_parser(algorithm):
         type=bounded(int, "an integer >= 2", lambda n: n >= 2),
         default=FOLDS,
         metavar="n",
-        help=f"stratified folds, those of mcboost-train -v (default: {FOLDS})",
+        help=f"number of stratified folds, the same folds as mcboost-train -v (default: {FOLDS})",
     )
     group.add_argument(
         "--best-by",
         choices=("error", *OF_LISTS),
-        help="mean over the folds that ranks the combinations: error or log_loss; of lists of labels all but error "
-        "(default: error, of lists hamming_loss)",
+        help="metric that ranks the combinations, averaged over the folds: error or log_loss; for "
+        "multi-label rows any but error (default: error, or hamming_loss for multi-label rows)",
     )
-    text = "models that are trained at the same time, with one thread each unless -j says more (default: -1, all CPUs)"
+    text = (
+        "number of models to train at the same time, with one thread each unless -j is given "
+        "(default: -1, all CPUs)"
+    )
     group.add_argument("-p", "--parallel", type=thread_count, metavar="n", default=-1, help=text)
     text = (
-        "CSV file of all combinations (default: the training file's base name with .tune.csv added)"
+        "CSV file for the results of all combinations (default: the name of the training file "
+        "with .tune.csv added)"
     )
     group.add_argument("--results", type=file_name, metavar="file", help=text)
     add_class_weights(group)
@@ -128,22 +135,24 @@ def read_arguments(argv):
 
 def _check(parser, arguments, fixed, space):
     if not space:
-        parser.error("nothing to search: give an option several values, as in -r 0.1,0.3")
+        parser.error("nothing to search; give at least one option several values, as in -r 0.1,0.3")
     if "logistic" in space.get("loss", ()):
         parser.error(
-            "--loss logistic is for rows with lists of labels, other losses are not; search them apart"
+            "--loss logistic is for multi-label rows, the other losses are not; search them "
+            "separately"
         )
     if fixed.get("random_state", 0) is None:
         parser.error(
-            "argument -S/--random-state: the folds of a search need a seed; give an integer"
+            "argument -S/--random-state: a search needs a seed for its folds; give an integer"
         )
     check_reading(parser, arguments)
     if arguments.training_file == "-" and not (arguments.model_file and arguments.results):
         parser.error(
-            "a training file on standard input needs the name of a model file, and --results file"
+            "when the training file is standard input, give the name of a model file, and "
+            "--results file"
         )
     if arguments.model_file and stream_number(arguments.model_file) is not None:
-        parser.error("standard output has the table of the results; name a file for the model")
+        parser.error("standard output is used for the table of results; name a file for the model")
     arguments.checkpoint = arguments.validation_file = None
     stem = os.path.basename(arguments.training_file)
     arguments.model_file = arguments.model_file or f"{stem}.mcb"
@@ -219,7 +228,8 @@ def tune(argv):
     by = arguments.best_by or names[0]
     if by not in names:
         arguments.refuse(
-            f"--best-by {by}: {'lists of labels' if lists else 'one label a row'} has {', '.join(names)}"
+            f"--best-by {by} does not work with {'multi-label' if lists else 'single-label'} rows; "
+            f"use one of {', '.join(names)}"
         )
     for combination in combinations:
         check_training(arguments, made(algorithm, {**fixed, **combination}, 1), lists)
@@ -275,7 +285,8 @@ def search(arguments, every, data, folds, names, by, note):
             measured[i, k] = values
             if np.isnan(measured[i, k, names.index(by)]):
                 raise ValueError(
-                    f"models have no {by}; --calibrate temperature gives one, or leave out --best-by"
+                    f"these models have no {by}; add --calibrate temperature, or leave out "
+                    "--best-by"
                 )
             if k == len(folds) - 1:
                 note(f"{i + 1} of {len(every)}: {by} {measured[i, :, names.index(by)].mean():.4g}")

@@ -48,7 +48,7 @@ def folds_of(y, folds, seed):
     if folds > counts.min():
         rare, rows = labels[counts.argmin()], counted(counts.min(), "row")
         warnings.warn(
-            f"-v {folds}: class {rare} has only {rows}, and some folds hold out none of it",
+            f"-v {folds}: class {rare} has only {rows}, so some folds hold out no row of it",
             stacklevel=2,
         )
     return stratified(y, folds, seed or 0)

@@ -11,8 +11,9 @@ def add_mpi(group):
     group.add_argument(
         "--mpi",
         action="store_true",
-        help="train on the rows of all processes that mpiexec has started: each reads its part of a LIBSVM file, or a "
-        f"file of its own, in whose name %%r stands for the number of the process, from 0 ({DIVIDED})",
+        help="train on the rows of all processes started by mpiexec. Each process reads its part "
+        "of one LIBSVM file, or its own file if the name contains %%r, which stands for the "
+        f"number of the process, from 0 ({DIVIDED})",
     )
 
 
@@ -21,11 +22,11 @@ def check_mpi(parser, arguments, algorithm):
     if not arguments.mpi:
         return
     if not algorithm.workers:
-        parser.error(f"--mpi is for {DIVIDED}; {algorithm.name} trains in one process")
+        parser.error(f"--mpi works with {DIVIDED}; {algorithm.name} trains in one process")
     if not arguments.model_file and not arguments.cross_validation:
         parser.error("--mpi needs the name of a model file")
     if arguments.cross_validation:
-        parser.error("-v is for one process; leave out --mpi or -v")
+        parser.error("-v runs in one process; leave out --mpi or -v")
     if table_kind(arguments.training_file, arguments.format):
         parser.error("--mpi reads LIBSVM text")
     if RANK not in arguments.training_file:
@@ -35,18 +36,16 @@ def check_mpi(parser, arguments, algorithm):
 def _check_one_file(parser, arguments):
     from pymcboost.data.archives import suffix_of
 
-    remedy = (
-        "give each process a file of its own, with %r in its name for the number of the process"
-    )
+    remedy = "give each process its own file, with %r in the name for the number of the process"
     if arguments.training_file == "-":
-        parser.error(f"--mpi cannot divide standard input among the processes; {remedy}")
+        parser.error(f"--mpi cannot split standard input among the processes; {remedy}")
     suffix = suffix_of(arguments.training_file)
     if suffix:
         parser.error(
-            f"--mpi cannot divide a {suffix} file among the processes; decompress it, or {remedy}"
+            f"--mpi cannot split a {suffix} file among the processes; decompress it, or {remedy}"
         )
     if getattr(arguments, "loss", None) == "logistic" or getattr(arguments, "multilabel", False):
-        parser.error(f"--mpi does not divide a file with lists of labels; {remedy}")
+        parser.error(f"--mpi cannot split a multi-label file; {remedy}")
 
 
 def begin(arguments):
@@ -107,7 +106,7 @@ def agreed(workers, data, note, n_features=None):
     shift = data.base - base
     width = n_features or int(workers.maximum(np.array([data.X.shape[1] + shift]))[0])
     if not width:
-        raise ValueError("no row has a feature; give n_features if that is meant")
+        raise ValueError("no row has a feature; if that is intended, give n_features")
     own = data.X[:, : width - shift]
     n_rows = own.shape[0]
     n_all, entries = workers.sum(np.array([n_rows, data.entries])).tolist()

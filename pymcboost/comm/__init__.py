@@ -27,8 +27,8 @@ def as_workers(comm: Any) -> Any:
     if hasattr(comm, "Iallreduce") and hasattr(comm, "Split_type"):
         return MPIWorkers(comm)
     raise TypeError(
-        f"comm must be a communicator of mpi4py, such as MPI.COMM_WORLD, or one of pymcboost.comm, not "
-        f"{type(comm).__name__}"
+        "comm must be an mpi4py communicator such as MPI.COMM_WORLD, or one of "
+        f"pymcboost.comm, not {type(comm).__name__}"
     )
 
 

@@ -6,8 +6,8 @@ from pymcboost.comm.errors import WorkerError
 from pymcboost.comm.several import NO_OPERATION, Several, operation
 
 MISSING = (
-    "training with Dask needs XGBoost's collective: install one of the packages xgboost and xgboost-cpu, not both: "
-    "they install the same files"
+    "training with Dask needs XGBoost's collective; install one of the packages xgboost and "
+    "xgboost-cpu, not both, because they install the same files"
 )
 
 
@@ -88,6 +88,6 @@ class CollectiveWorkers(Several):
             raise WorkerError("the training was interrupted")
         if self._module.get_world_size() != self.size:
             raise WorkerError(
-                f"this thread is not that of the communicator, which has {self.size} workers; enter "
-                "CommunicatorContext and train in one thread"
+                f"this thread does not belong to the communicator, which has {self.size} "
+                "workers; enter CommunicatorContext and train in the same thread"
             )

@@ -145,7 +145,7 @@ class MPIWorkers(Several):
     def _state(self, state, text=""):
         """The largest of the words of state of all workers: failed, stop, and the number of an operation twice."""
         if self._failed:
-            raise WorkerError("a worker has failed before; begin anew with a new communicator")
+            raise WorkerError("a worker has failed before; start again with a new communicator")
         if self._interrupted:
             self._interrupted = False
             raise KeyboardInterrupt
@@ -159,7 +159,7 @@ class MPIWorkers(Several):
             words[: len(own)] = own
         self._wait(self._comm.Ibcast(words, root=rank))
         told = words.tobytes().rstrip(b"\0").decode(errors="replace")
-        raise WorkerError(f"worker {rank} of {self.size} has failed: {told}")
+        raise WorkerError(f"worker {rank} of {self.size} failed: {told}")
 
     def _mismatch(self, said):
         self._failed = True

@@ -62,9 +62,10 @@ def mismatch(operations):
     """The error of workers of which some are in another operation than the others."""
     rank = next(i for i, one in enumerate(operations) if one != operations[0])
     return WorkerError(
-        f"workers do not add up: worker 0 has the {operations[0]}, worker {rank} the {operations[rank]}; all must do "
-        "the same with arrays of one dtype and shape. Give all workers the same arguments and the same version of "
-        "pymcboost; if they have them, please report it"
+        f"the workers are out of step: worker 0 has the {operations[0]}, worker {rank} the "
+        f"{operations[rank]}; all must perform the same operation on arrays of the same dtype "
+        "and shape. Give all workers the same arguments and the same version of pymcboost; if "
+        "they have them, please report this"
     )
 
 

@@ -46,7 +46,7 @@ class _Streams(io.RawIOBase):
             if self._stream.needs_input and not self._rest:
                 self._rest = self._file.read(BLOCK)
                 if not self._rest:
-                    raise EOFError("it ends within a stream")
+                    raise EOFError("it ends in the middle of a stream")
             data, self._rest = self._stream.decompress(self._rest, len(view)), b""
             if data:
                 view[: len(data)] = data
@@ -101,7 +101,7 @@ def open_text(path):
         stream = getattr(sys.stdin, "buffer", None)
         if stream is None:
             raise OSError(
-                9, "standard input is closed, or gives no bytes; name a file instead", "<stdin>"
+                9, "standard input is closed or not a byte stream; name a file instead", "<stdin>"
             )
         return stream, "<stdin>", 0, False
     suffix = suffix_of(name)

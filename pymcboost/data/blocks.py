@@ -45,11 +45,13 @@ class Blocks:
     def __init__(self, source, categorical_features=None):
         if isinstance(source, Iterator):
             raise TypeError(
-                "from_blocks: an iterator can be read once; give a list, or the function that makes it"
+                "from_blocks: an iterator can be read only once; give a list, or the function "
+                "that creates the iterator"
             )
         if not callable(source) and not isinstance(source, Iterable):
             raise TypeError(
-                f"from_blocks: the source must be an iterable or a function, not {type(source).__name__}"
+                "from_blocks: the source must be an iterable or a function, not "
+                f"{type(source).__name__}"
             )
         self.source, self.categorical_features = source, categorical_features
 
@@ -65,9 +67,10 @@ class Blocks:
         yield from again
         if again.sums() != first.sums():
             raise ValueError(
-                "another reading of the blocks gave other rows than the first "
-                f"({again.n_rows} rows after {first.n_rows}); the source must give the same ones in the same order. A "
-                "generator gives none the second time: give the function that makes it"
+                f"the blocks changed between two passes ({again.n_rows} rows after "
+                f"{first.n_rows}); the source must give the same rows in the same order every "
+                "time. A generator is empty on the second pass: give the function that "
+                "creates it"
             )
 
 
@@ -121,7 +124,7 @@ def joined_rows(blocks, *, max_bins, comm, n_threads):
     weight = np.ones(len(values)) if weight is None else weight[sample.places]
     if not comm.maximum(np.array([weight.max(initial=0.0)]))[0]:
         raise ValueError(
-            "from_blocks: too few rows have a positive sample_weight; leave the others out"
+            "from_blocks: too few rows have a positive sample_weight; leave out the other rows"
         )
     bins = _bins_of_sample(values, weight, max_bins, levels, comm, n_threads)
     has_missing = comm.maximum(first.has_missing.astype(np.int64))
@@ -143,11 +146,11 @@ def _read_first(first, comm):
             sample.add(X)
     if first.n_features is None or (comm.size == 1 and not first.n_rows):
         remedy = (
-            "; a worker without rows gives a block of none, with its columns"
+            "; a worker without rows must give an empty block with the columns of the others"
             if comm.size > 1
             else ""
         )
-        raise ValueError(f"from_blocks: they have no rows{remedy}")
+        raise ValueError(f"from_blocks: the blocks have no rows{remedy}")
     y = joined(labels) if labels else first.no_labels
     weight = np.concatenate([np.zeros(0), *weights]) if first.weighted else None
     none = first.no_scores
@@ -298,7 +301,8 @@ class _Reading:
         self.source, self.wanted, self.levels = source, categorical_features, {}
         if not isinstance(source, Iterable) and not hasattr(source, "__getitem__"):
             raise TypeError(
-                f"from_blocks: the function must return or yield blocks, not {type(source).__name__}"
+                "from_blocks: the function must return or yield blocks, not "
+                f"{type(source).__name__}"
             )
         self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
         self.weighted, self.no_labels, self.no_scores = None, None, None
@@ -344,22 +348,20 @@ class _Reading:
                     raise ValueError(f"column {f} has more than {MOST_LEVELS} categories")
             self.n_rows += len(values)
             if self.n_rows > MOST_ROWS:
-                raise ValueError(
-                    f"there are more than {MOST_ROWS} rows, the most that a training takes"
-                )
+                raise ValueError(f"there are more than {MOST_ROWS} rows, the limit for training")
             yield given
 
     def _parts(self, block):
         """X, y, weights and scores to begin with of a block, of the shapes and names of the others."""
         if not isinstance(block, (tuple, list)) or len(block) not in (2, 3, 4):
             raise ValueError(
-                f"it must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), not "
-                f"{type(block).__name__}"
+                "it must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, "
+                f"init_score), not {type(block).__name__}"
             )
         X, y, weight, init_score = (*block, None, None)[:4]
         if hasattr(X, "tocsr"):
             raise ValueError(
-                "X is sparse; give X.toarray(), or all rows as one sparse matrix to fit"
+                "X is sparse; give X.toarray(), or pass all rows to fit as one sparse matrix"
             )
         refuse_dates(X)
         X = self._columns(X)
@@ -372,10 +374,10 @@ class _Reading:
         ):
             sizes = [len(X), *(part.shape for part in (y, weight) if part is not None)]
             raise ValueError(
-                f"X has {sizes[0]} rows, y and the weights have the shapes {sizes[1:]}"
+                f"X has {sizes[0]} rows, but y and the weights have shapes {sizes[1:]}"
             )
         if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise ValueError("y holds NaN or an infinite value; leave these rows out")
+            raise ValueError("y holds NaN or an infinite value; leave out these rows")
         if init_score is not None:
             init_score = np.asarray(init_score)
             init_score = (
@@ -383,7 +385,7 @@ class _Reading:
             )
             if init_score.ndim not in (1, 2) or len(init_score) != len(X):
                 raise ValueError(
-                    f"X has {len(X)} rows, init_score has the shape {init_score.shape}"
+                    f"X has {len(X)} rows, but init_score has shape {init_score.shape}"
                 )
         self.weighted, self.no_labels = weight is not None, y[:0].copy()
         self.no_scores = None if init_score is None else init_score[:0].copy()
@@ -400,7 +402,9 @@ class _Reading:
     def _alike(self, what, kind):
         first = self.kinds.setdefault(what, kind)
         if first != kind:
-            raise ValueError(f"it has {kind}, the first block has {first}; all must be alike")
+            raise ValueError(
+                f"it has {kind}, but the first block has {first}; all blocks must be alike"
+            )
 
     def _columns(self, X):
         """X as an array, or as a frame with its columns in the order of the first block's."""
@@ -409,7 +413,8 @@ class _Reading:
         names = names_of(X)
         if is_frame(X) and find_categories("from_dtype", X) is not None:
             raise ValueError(
-                "X has columns of categories or text; give their codes, and their numbers as categorical_features"
+                "X has columns of categories or text; replace them by integer codes, and give "
+                "the column numbers as categorical_features"
             )
         if names is None and not isinstance(X, np.ndarray):
             array = np.asarray(own(X))
@@ -425,11 +430,13 @@ class _Reading:
                 self.levels = {f: np.zeros(0, dtype=np.float32) for f in columns.tolist()}
         if (names is None) != (self.names is None):
             raise ValueError(
-                "X is a data frame in some blocks and an array in others; give one of them"
+                "X is a data frame in some blocks and an array in others; use one type for all"
             )
         X = X if names is None else in_order(X, lambda: self.names)
         if X.shape[1] != self.n_features:
-            raise ValueError(f"X has {X.shape[1]} columns, the first block has {self.n_features}")
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but the first block has {self.n_features}"
+            )
         if self.head is None or not len(self.head):
             self.head = (
                 X.iloc[:1].copy()
@@ -461,8 +468,9 @@ class _Reading:
             row, column = np.unravel_index(int(bad.argmax()), bad.shape)
             shown = column if self.names is None else repr(self.names[column])
             raise ValueError(
-                f"row {self.n_rows + row} (from 0, of all blocks), column {shown}: the value is infinite or beyond the "
-                "float32 range; clip or rescale the column, use NaN for a missing value"
+                f"row {self.n_rows + row} (from 0, over all blocks), column {shown}: the value "
+                "is infinite or beyond the float32 range; clip or rescale the column, and use "
+                "NaN for missing values"
             )
         return values
 

@@ -60,8 +60,9 @@ class CodedRows:
             inside = ~np.isin(asked, self._cuts[f]) & (asked < LARGEST_THRESHOLD)
             if inside.any():
                 raise ValueError(
-                    f"{how}: the model so far splits column {f} at {asked[inside][0]!s}, which is no cut of the bins "
-                    "of this Dataset of blocks; it can be added to with values alone: give arrays"
+                    f"{how}: the existing model splits column {f} at {asked[inside][0]!s}, "
+                    "which is not a bin boundary of this Dataset; a Dataset of blocks keeps "
+                    "only bins, so give arrays to add rounds to this model"
                 )
 
 

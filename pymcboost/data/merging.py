@@ -50,16 +50,16 @@ def warn_of_merged_values(X, names=None):
     rounded_before = getattr(X, "dtype", None) == np.float32
     if rounded_before:
         sentences = ["values seem to have become equal when they were rounded to float32."]
-        when = "before the values become float32 or LIBSVM text, for fit and predict alike"
+        when = "before converting to float32 or LIBSVM text, both for fit and for predict"
     else:
-        sentences = ["values that differ become equal when they are rounded to float32."]
+        sentences = ["different values become equal when they are rounded to float32."]
         when = "before fit and predict"
     for found in merged[:NAMED]:
         name = "(from 0)" if names is None else f"({names[found.column]!r})"
         effect = "are neighbours" if rounded_before else f"become {found.n_left}"
         sentences.append(
-            f"Column {found.column} {name}: {found.n_distinct} distinct values of a sample {effect}; "
-            f"subtract {found.constant:.15g} {when}."
+            f"Column {found.column} {name}: {found.n_distinct} distinct values of a sample "
+            f"{effect}; subtract {found.constant:.15g} {when}."
         )
     if len(merged) > NAMED:
         sentences.append(f"{len(merged) - NAMED} more columns lose values, too.")

@@ -81,8 +81,9 @@ class WeightedRows:
             column = columns[0] if features is None else features[columns[0]]
             row = self.rows[bad[columns[0]]]
             raise ValueError(
-                f"X[{row}, {column}] is infinite or beyond the float32 range (+-{LARGEST_THRESHOLD:.4g}); features "
-                "must be finite as float32. Clip or rescale the column; use NaN for a missing value"
+                f"X[{row}, {column}] is infinite or beyond the float32 range "
+                f"(+-{LARGEST_THRESHOLD:.4g}); features must be finite as float32. Clip or "
+                "rescale the column; use NaN for a missing value"
             )
 
 
@@ -237,7 +238,8 @@ def _finite(size):
     """A mean or sum of weights; an error if it is none."""
     if not np.isfinite(size):
         raise ValueError(
-            "the sample weights, times the class weights, sum to infinity; divide them by a constant"
+            "the sum of the sample weights times the class weights overflows; divide the "
+            "weights by a constant"
         )
     return float(size)
 

@@ -68,11 +68,16 @@ class LabelLists:
             digits = part[1:] if part[:1] == b"-" else part
             shown = part.decode("utf-8", "backslashreplace")[:40]
             if not digits.isdigit() or len(digits) > 16 or int(digits) > LARGEST:
-                reason = f"label {shown!r} is no whole number within +-2^53; lists of labels look like 3,17,201"
+                reason = (
+                    f"label {shown!r} is not a whole number within +-2^53; lists of labels look "
+                    "like 3,17,201"
+                )
                 raise self._refuse(self._number, column, reason)
             if int(part) in found:
                 raise self._refuse(
-                    self._number, column, f"label {shown} occurs twice in the list; name it once"
+                    self._number,
+                    column,
+                    f"label {shown} occurs twice in the list; list each label once",
                 )
             found.append(int(part))
             column += len(part) + 1
@@ -113,12 +118,13 @@ def lists_of(y, n_rows):
             or any(one and max(map(abs, one)) > LARGEST for one in found)
         ):
             raise ValueError(
-                f"y must be an indicator matrix, or a list for each of the {n_rows} rows with its labels, different "
-                "whole numbers within +-2^53"
+                f"y must be an indicator matrix, or give each of the {n_rows} rows a list of "
+                "labels, which are distinct whole numbers within +-2^53"
             )
         return found
     if len(y) != n_rows or y.dtype.kind not in "buif" or not ((y == 0) | (y == 1)).all():
         raise ValueError(
-            f"the indicator y of shape {y.shape} must have {n_rows} rows of 0 and 1 alone"
+            f"the indicator matrix y has shape {y.shape}; it must have {n_rows} rows and hold "
+            "only 0 and 1"
         )
     return [np.flatnonzero(row).tolist() for row in y]

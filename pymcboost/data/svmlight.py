@@ -177,9 +177,9 @@ def refusal(name, code, scanner, buffer, lines=0):
     begin = buffer.rfind(b"\n", 0, offset) + 1
     if scanner.nnz == 0 and is_a_table(buffer[begin : buffer.find(b"\n", offset)]):
         reason = (
-            f"{token(buffer, begin)[0]} looks like comma-separated values; expected LIBSVM text: label "
-            "index:value index:value ..., as scikit-learn's dump_svmlight_file or pymcboost's dump_svmlight "
-            "writes it"
+            f"{token(buffer, begin)[0]} looks like comma-separated values; expected LIBSVM "
+            "text: label index:value index:value ..., as written by scikit-learn's "
+            "dump_svmlight_file or pymcboost's dump_svmlight"
         )
     if lines == 1:
         reason = archives.other_format(bytes(buffer[:8]), name) or reason
@@ -196,7 +196,7 @@ def intact(name):
         if reason is None:
             raise
         raise SvmlightError(
-            f"{name}: the archive is truncated or damaged ({reason}); fetch it again"
+            f"{name}: the archive is truncated or damaged ({reason}); download or create it again"
         ) from error
 
 
@@ -211,14 +211,16 @@ def _scan(stream, name, size, base, rows, lines=None):
     while not ended:
         if have == room:
             rows.check_memory(
-                3 * room, "a line longer than the read buffer", "check that the file has line ends"
+                3 * room,
+                "a line longer than the read buffer",
+                "check that the file has line breaks",
             )
             buffer.extend(bytes(room))
             room *= 2
         with memoryview(buffer) as view:
             got = stream.readinto(view[have:room])
         if got is None:
-            raise BlockingIOError(f"{name}: no data on a non-blocking stream")
+            raise BlockingIOError(f"{name}: no data on a non-blocking stream; use a blocking one")
         have += got
         total += got
         ended = got == 0
@@ -390,21 +392,24 @@ def load_stream(
     rows.trim(scanner.rows, scanner.nnz)
     notices, before = [], lines or 0
     if scanner.qid_line:
-        notices.append(f"{name}: qid ignored (first at line {before + scanner.qid_line})")
+        notices.append(f"{name}: ignoring qid (first at line {before + scanner.qid_line})")
     base = _settle_base(name, base, scanner, rows, notices, before)
     largest, line, column = scanner.largest
     line += before
     found = largest + 1 - base if largest >= 0 else 0
     if n_features is None:
         if largest < 0 and lines is None:
-            raise SvmlightError(f"{name}: no row has a feature; give n_features if that is meant")
+            raise SvmlightError(
+                f"{name}: no row has a feature; if that is intended, give n_features"
+            )
         n_features = found
     elif found > n_features:
         which = (
             "index" if lines is not None else "largest index"
         )  # other parts may have a larger one
         notices.append(
-            f"{name}: features beyond n_features={n_features} dropped ({which} {largest} at line {line})"
+            f"{name}: ignoring features beyond n_features={n_features} ({which} {largest} at "
+            f"line {line})"
         )
     where = f"largest index {largest} at line {line}, column {column}"
     X = _matrix(rows, scanner, int(n_features), layout, where, found > n_features)
@@ -426,7 +431,7 @@ def _label_lists(text, name, rows):
 
     def check(size):
         rows.check_memory(
-            6 * size, f"a line of {in_words(size)} or more", "check that the file has line ends"
+            6 * size, f"a line of {in_words(size)} or more", "check that the file has line breaks"
         )
 
     return LabelLists(text, refuse, check)
@@ -439,13 +444,14 @@ def _settle_base(name, base, scanner, rows, notices, before):
             rows.indices += 1
             line = before + scanner.zero_line
             notices.append(
-                f"{name}: index 0 found (line {line}), indices read as zero-based; set base=0"
+                f"{name}: found index 0 (line {line}), so indices are read as zero-based; set "
+                "base=0 to confirm"
             )
     largest, line, column = scanner.largest
     if base == 0 and largest == MAX_INDEX:
         raise SvmlightError(
-            f"{name}:{before + line}:{column}: feature index {largest} is above 2^31-2, the largest of a zero-based "
-            "file; renumber the features"
+            f"{name}:{before + line}:{column}: feature index {largest} is above 2^31-2, the "
+            "largest in a zero-based file; renumber the features"
         )
     return base
 

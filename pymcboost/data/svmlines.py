@@ -64,8 +64,9 @@ class Lines:
         room, needed = available_memory(), MEMORY_A_BYTE * size
         if room is not None and needed > room:
             raise SvmlightMemoryError(
-                f"{self.name}:{self.number + 1}: a line of {in_words(size)} or more needs about {in_words(needed)} of "
-                f"memory and this machine has {in_words(room)}; check that the file has line ends"
+                f"{self.name}:{self.number + 1}: a line of {in_words(size)} or more needs "
+                f"about {in_words(needed)} of memory and this machine has {in_words(room)}; "
+                "check that the file has line breaks"
             )
 
     def _row(self, line):

@@ -8,12 +8,13 @@ WORDS = {
     "label not number": "label {token} is not a number; map class names to numbers first, or use CSV, which takes text",
     "label range": "label {token} is out of range; labels must be finite and within +-2^53, beyond which some would "
     "merge",
-    "label digits": "label {token} would become a whole number, which it is not; write fewer digits, or number the "
+    "label digits": "label {token} would be rounded to a whole number; write fewer digits, or number the "
     "classes",
-    "lone CR": "a carriage return within the line; lines must end with a newline: convert those of the file, as "
-    "tr '\\r' '\\n' does",
-    "multi label": "label {token} lists several labels; load_svmlight(..., multilabel=True) reads such files, and "
-    "mcboost-train with -a vector-tree --loss logistic, or with --multilabel and -a adaboost-mh",
+    "lone CR": "a carriage return within the line; lines must end with a newline: convert the file, for "
+    "example with tr '\\r' '\\n'",
+    "multi label": "label {token} lists several labels; read multi-label files with load_svmlight(..., "
+    "multilabel=True), or train on them with mcboost-train -a vector-tree --loss logistic, or "
+    "--multilabel and -a adaboost-mh",
     "no colon": "expected index:value but found {token}; entries look like 7:0.5 and comments start with #",
     "index not number": "feature index {index!r} is not a whole number; entries look like 7:0.5",
     "index negative": "feature index {index} is negative; indices start at 1, or at 0 with base=0",

@@ -54,13 +54,18 @@ def dump_svmlight(
     several = _several(y)
     y = y if several else np.asarray(y)
     if not several and y.dtype.kind not in "buif":
-        raise ValueError(f"y has type {y.dtype}; LIBSVM labels are numbers, encode them first")
+        raise ValueError(
+            f"y has type {y.dtype}, but LIBSVM labels are numbers; encode the labels first"
+        )
     # As Python's numbers: a double takes 2^53 + 1 for 2^53.
     if not several and (
         not np.isfinite(y).all()
         or (y.size and not -(2**53) <= y.min().item() <= y.max().item() <= 2**53)
     ):
-        raise ValueError("y has a label that is not finite or beyond +-2^53, which no reader keeps")
+        raise ValueError(
+            "y has a label that is not finite or is beyond +-2^53; use smaller integers, which "
+            "every reader preserves"
+        )
     sparse = hasattr(X, "tocsr")
     check_sparse(X)
     X = X.tocsr().astype(np.float32) if sparse else np.asarray(X)

@@ -117,7 +117,7 @@ def read_table(path, kind, choose, as_text=None, layout=None):
         if ours:
             stream.close()
     if not len(frame):
-        raise TableError(f"{name}: no row of data")
+        raise TableError(f"{name}: the file has no row of data")
     X = np.empty((len(frame), len(names)), dtype=np.float32)
     for j, column in enumerate(names):
         X[:, j] = 0 if j in texts else _numbers(pandas, frame[column], f"{name}: column {column!r}")
@@ -146,9 +146,10 @@ class _Room:
         """Refuse a file that needs so many bytes where they are not free."""
         if self._free is not None and needed > self._free:
             raise TableMemoryError(
-                f"{self.name}: reading the file takes about {in_words(needed)} of memory or more, and "
-                f"{in_words(self._free)} are free. Give fewer rows or columns, train on blocks of rows "
-                "(Dataset.from_blocks, in Python), or use a machine with more memory"
+                f"{self.name}: reading the file takes at least {in_words(needed)} of memory, "
+                f"and {in_words(self._free)} are free. Give fewer rows or columns, train on "
+                "blocks of rows (Dataset.from_blocks in Python), or use a machine with more "
+                "memory"
             )
 
     def check_part(self, needed, read):
@@ -166,7 +167,8 @@ def _csv(pandas, file, *, room, choose, as_text, layout):
         raise TableError(f"{name}: {other}")
     if len(first) == LONGEST:
         raise TableError(
-            f"{name}: the first line has more than {LONGEST >> 20} MiB; check that the file has line ends"
+            f"{name}: the first line has more than {LONGEST >> 20} MiB; check that the file "
+            "has line breaks"
         )
     try:
         line = first.decode("utf-8-sig")
@@ -180,7 +182,10 @@ def _csv(pandas, file, *, room, choose, as_text, layout):
         rest = _Lines(line, file, room, len(head))
         _check_head(head, name, layout)
         names, label = _chosen(
-            head, choose, f"{name}:1", "" if len(head) > 1 else "; --separator parts columns"
+            head,
+            choose,
+            f"{name}:1",
+            "" if len(head) > 1 else "; set the column separator with --separator",
         )
         texts = _chosen(names, as_text, f"{name}:1")
         as_written = [names[j] for j in texts] + ([] if label is None else [label])
@@ -202,11 +207,12 @@ def _csv(pandas, file, *, room, choose, as_text, layout):
                 **exactly,
             )
     except pandas.errors.EmptyDataError:
-        raise TableError(f"{name}: no row of data after the names of the columns") from None
+        raise TableError(f"{name}: there is no row of data after the column names") from None
     except (pandas.errors.ParserError, pandas.errors.ParserWarning, csv.Error) as error:
         words = " ".join(str(error).split())
         raise TableError(
-            f"{name}: {words}; a quote may not be closed, or a row have more values than names"
+            f"{name}: {words}; a quote may be unclosed, or a row may have more values than "
+            "there are names"
         ) from None
     except UnicodeDecodeError as error:
         raise TableError(f"{name}: {error}; expected comma-separated values in UTF-8") from None
@@ -247,7 +253,7 @@ class _Lines(io.RawIOBase):
         self._since_line_end = size - last - 1 if last >= 0 else self._since_line_end + size
         if self._since_line_end > LONGEST:
             what = f"a line has more than {LONGEST >> 20} MiB"
-            raise TableError(f"{self._room.name}: {what}; check that the file has line ends")
+            raise TableError(f"{self._room.name}: {what}; check that the file has line breaks")
         self._size += size
         self._n_rows += text.count(b"\n")
         self._room.check_part(self._size + self._memory_a_row * self._n_rows, self._size)
@@ -256,17 +262,17 @@ class _Lines(io.RawIOBase):
 
 def _check_head(head, name, layout):
     if not any(head):
-        raise TableError(f"{name}:1: there is no line with the names of the columns")
+        raise TableError(f"{name}:1: the line with the column names is missing")
     if len(set(head)) < len(head):
         twice = next(column for column in head if head.count(column) > 1)
         raise TableError(
-            f"{name}:1: the column name {twice!r} occurs twice; the first line must name each column once"
+            f"{name}:1: the column name {twice!r} occurs twice; give every column a different name"
         )
     numbers = [column for column in head if is_number(column) and column not in layout.known]
     if numbers and layout.header is None:
         raise TableError(
-            f"{name}:1: the column name {numbers[0]!r} is a number: where the first line is a row of data, give "
-            "--no-header; where it names the columns, --header"
+            f"{name}:1: the column name {numbers[0]!r} is a number; if the first line is a row "
+            "of data, give --no-header, and if it names the columns, give --header"
         )
 
 
@@ -317,7 +323,7 @@ def _check_columns(head, name):
     if len(set(head)) < len(head):
         twice = next(column for column in head if head.count(column) > 1)
         raise TableError(
-            f"{name}: the column name {twice!r} occurs twice; each needs a name of its own"
+            f"{name}: the column name {twice!r} occurs twice; give every column a different name"
         )
 
 
@@ -344,9 +350,10 @@ def _numbers(pandas, column, where):
             row = int(other.argmax())
             name = column.name
             raise TableError(
-                f"{where} has {str(column.iloc[row])[:40]!r} in row {row + 1}; features must be numbers, or empty "
-                f"where missing. To train, name the column in --label {name} if it has the labels, or in "
-                f"--categorical-features {name} (not with hingeboost), number the values, or leave it out"
+                f"{where} has {str(column.iloc[row])[:40]!r} in row {row + 1}; features must "
+                "be numbers, or empty if missing. If this column holds the labels, give "
+                f"--label {name}. If it holds categories, train with --categorical-features "
+                f"{name} (not with hingeboost), encode it as numbers, or leave it out"
             )
     with np.errstate(over="ignore"):
         values = numbers.astype(np.float32)
@@ -367,7 +374,7 @@ def _plain(column, name):
     )
     if strange is not None and type(strange).__name__ != "NAType":
         what = f"{name}: column {column.name!r} has {type(strange).__name__} values"
-        raise TableError(f"{what}; labels and categories are integers or text")
+        raise TableError(f"{what}; labels and categories must be integers or text")
     return [None if type(value).__name__ == "NAType" else value for value in values]
 
 
@@ -404,4 +411,4 @@ def column_named(head, name):
     if name.isdecimal() and 1 <= int(name) <= len(head):
         return head[int(name) - 1]
     shown = ", ".join(map(repr, head[:10])) + ", ..." * (len(head) > 10)
-    raise ValueError(f"there is no column {name!r}; there are {shown}")
+    raise ValueError(f"there is no column {name!r}; the columns are {shown}")

@@ -241,8 +241,8 @@ class Quantiser:
         m, (lightest, one) = data.total_rows, data.weight_ends
         if is_wide(m):
             raise ValueError(
-                f"X has {m} rows; trees of one class each take at most {WIDE_ROWS}, of all workers together. "
-                "VectorTreeBoostClassifier takes more"
+                f"X has {m} rows; class-wise trees support at most {WIDE_ROWS} rows, over all "
+                "workers. Use VectorTreeBoostClassifier for more"
             )
         self.cell_words = cell_words_of(counted)
         self.uniform = uniform = lightest == one

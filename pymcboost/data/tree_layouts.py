@@ -441,7 +441,8 @@ def entries_of(bins, m):
     ends_at = np.cumsum(sizes)
     if len(ends_at) and ends_at[-1] > np.iinfo(np.int32).max:
         raise ValueError(
-            f"X has {ends_at[-1]} bins in all, beyond 2^31; give a smaller max_bins or fewer columns"
+            f"X has {ends_at[-1]} bins in total, but the limit is 2^31; use a smaller max_bins "
+            "or fewer columns"
         )
     cell0 = (ends_at - sizes).astype(np.int32)
     place_of = np.full(len(bins.n_bins), -1)

@@ -13,7 +13,8 @@ def identifier(name):
     """Return the name if names of C can begin with it, else refuse it."""
     if not re.fullmatch(r"[A-Za-z]\w{0,39}", name, re.ASCII):
         raise ValueError(
-            f"name={name!r} must be a name in C: a letter, then at most 39 letters, digits and underscores"
+            f"name={name!r} must be a C identifier: a letter, then at most 39 letters, digits "
+            "and underscores"
         )
     return name
 
@@ -51,6 +52,9 @@ def string(text):
     """A string of UTF-8 as a constant."""
     data = text.encode()
     if len(data) > LONGEST:
-        raise ValueError(f"C holds labels of at most {LONGEST} bytes; one has {len(data)}")
+        raise ValueError(
+            f"labels in C may have at most {LONGEST} bytes, but one has {len(data)}; use shorter "
+            "labels"
+        )
     plain = {*range(32, 127)} - set(b'"\\?')
     return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in data) + '"'

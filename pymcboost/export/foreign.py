@@ -54,8 +54,8 @@ def read_bytes(source):
     """The bytes of a file, and its name for messages."""
     if not isinstance(source, (str, bytes, os.PathLike)):
         raise TypeError(
-            f"give a file or a booster, not {type(source).__name__}; a fitted estimator has one: .booster_ (LightGBM), "
-            ".get_booster() (XGBoost)"
+            f"give a file or a booster, not {type(source).__name__}; fitted estimators have "
+            "one as .booster_ (LightGBM) or .get_booster() (XGBoost)"
         )
     name = os.fsdecode(source)
     with open(source, "rb") as file:
@@ -78,8 +78,8 @@ def _read_what_fits(file, name):
         parts.append(part)
         size = max(size, len(parts) * CHUNK)
     raise MemoryError(
-        f"{name}: the file has {in_words(size)} or more, and reading it takes some {MEMORY_A_BYTE} times as much "
-        f"memory; {in_words(room)} are free"
+        f"{name}: the file has {in_words(size)} or more, and reading it takes about "
+        f"{MEMORY_A_BYTE} times as much memory, but {in_words(room)} are free"
     )
 
 
@@ -99,9 +99,9 @@ def preorder(tree, where):
     while todo:
         node, parent = todo.pop()
         if not 0 <= node < len(left):
-            refuse(f"{where}: there is no node {node}, the child of a split; there are {len(left)}")
+            refuse(f"{where}: a split refers to node {node}, but there are only {len(left)} nodes")
         if seen[node] and not tree.shared:
-            refuse(f"{where}: node {node} is reached in two ways; these are no trees")
+            refuse(f"{where}: node {node} is reached by two paths, so this is not a tree")
         seen[node] = 1
         if parent >= 0:
             steps[parent] = len(splits) - parent
@@ -158,8 +158,9 @@ def with_unknown_codes_left(tree, nodes, where):
             array.append(entry)
     if leaves[0] > max(MOST_COPIES * len(tree.left), FEW_LEAVES):
         refuse(
-            f"{where}: its categorical splits send unknown codes and missing values different ways, which would take "
-            f"{leaves[0]:.3g} leaves in place of {len(splits) + 1}"
+            f"{where}: its categorical splits send unknown codes and missing values to "
+            f"different sides; converting them would take {leaves[0]:.3g} leaves instead of "
+            f"{len(splits) + 1}"
         )
     return Tree(
         np.array(left), np.array(right), np.array(leaf), np.array(feature), np.array(threshold),
@@ -186,17 +187,18 @@ class Levels:
             for node, split in tree.sets.items():
                 j, top = int(tree.feature[node]), int(split.codes.max(initial=0))
                 if not 0 <= j < n_features:
-                    refuse(f"{where}: tree {t}: features must be from 0 to {n_features - 1}")
+                    refuse(f"{where}: tree {t}: feature numbers must be from 0 to {n_features - 1}")
                 if top >= MOST_LEVELS:
                     refuse(
-                        f"{where}: tree {t} has a set with the category {top}; a model has categories up to "
-                        f"{MOST_LEVELS - 1}"
+                        f"{where}: tree {t} has a split on category {top}, but a model stores "
+                        f"categories up to {MOST_LEVELS - 1}"
                     )
                 levels[j] = max(levels.get(j, 1), top + 1)
         for j, given in names.items():
             if not 0 <= j < n_features:
                 refuse(
-                    f"{where}: there is no feature {j}, which has named categories; there are {n_features}"
+                    f"{where}: feature {j} has named categories, but there are only "
+                    f"{n_features} features"
                 )
             shown, found = (
                 f"{where}: the categories of feature {j}",
@@ -204,7 +206,8 @@ class Levels:
             )
             if levels.get(j, 1) > len(found):
                 refuse(
-                    f"{shown}: a set has the code {levels[j] - 1}, but there are {counted(len(found), 'name')}"
+                    f"{shown}: a split uses the code {levels[j] - 1}, but there are only "
+                    f"{counted(len(found), 'name')}"
                 )
             if not found:  # a column without a value
                 continue
@@ -224,12 +227,13 @@ class Levels:
     def _check(names, shown):
         """Refuse names that a model file cannot hold."""
         if len(names) > MOST_LEVELS:
-            refuse(f"{shown}: there are {len(names)}, and a model has at most {MOST_LEVELS}")
+            refuse(f"{shown}: there are {len(names)}, but a model supports at most {MOST_LEVELS}")
         known = set()
         for name in names:
             if name is None or name in known:
                 refuse(
-                    f"{shown}: {'one is missing' if name is None else f'{name!r} is there twice, as text'}"
+                    f"{shown}: "
+                    f"{'one is missing' if name is None else f'{name!r} occurs twice, as text'}"
                 )
             known.add(name)
             try:
@@ -237,7 +241,10 @@ class Levels:
             except UnicodeEncodeError as error:
                 refuse(f"{shown}: a name is not valid Unicode text: {error}")
             if "\0" in name or n_bytes > LONGEST_NAME:
-                refuse(f"{shown}: {name[:40]!r} has a zero character, or over {LONGEST_NAME} bytes")
+                refuse(
+                    f"{shown}: {name[:40]!r} has a zero character, or is longer than "
+                    f"{LONGEST_NAME} bytes"
+                )
 
     def sets(self, tree, splits):
         """Bits of the sets of a tree, by the number of the split, as `TreesBuilder.add_tree` takes them.
@@ -290,11 +297,11 @@ def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, na
         splits, leaves, steps = preorder(tree, here)
         feature, value = tree.feature[splits], tree.value[leaves].astype(np.float64)
         if ((feature < 0) | (feature >= n_features)).any():
-            refuse(f"{here}: features must be from 0 to {n_features - 1}")
+            refuse(f"{here}: feature numbers must be from 0 to {n_features - 1}")
         threshold, sets = tree.threshold[splits], levels.sets(tree, splits)
         threshold[list(sets)] = 0
         if not np.isfinite(threshold).all():
-            refuse(f"{here}: a threshold is not finite in float32")
+            refuse(f"{here}: a threshold is not finite as float32")
         to = slice(None) if vector else slice(tree.cls, tree.cls + 1)
         error[to] += np.abs(value - rounded(value, "a leaf", here)).max(axis=0)
         size[to] += np.abs(value).max(axis=0)
@@ -329,8 +336,8 @@ def sorted_labels(labels, n_classes):
     given: Any = np.asarray(own_labels(labels))
     if given.shape != (n_classes,):
         raise ValueError(
-            f"labels must hold {n_classes} labels, one for each class in the order of the other library, but has the "
-            f"shape {given.shape}"
+            f"labels must hold {n_classes} labels, one per class in the order of the other "
+            f"library, but it has shape {given.shape}"
         )
     found = given.tolist()
     if given.dtype.kind == "f" and all(label.is_integer() for label in found):
@@ -338,11 +345,12 @@ def sorted_labels(labels, n_classes):
     integers = all(isinstance(label, int) and -(2**63) <= label < 2**63 for label in found)
     if not integers and not all(isinstance(label, str) for label in found):
         raise ValueError(
-            f"labels must be integers (of 64 bits), or strings; these are {found[:5]!r} of type {given.dtype}"
+            f"labels must be 64-bit integers or strings; these are {found[:5]!r} of type "
+            f"{given.dtype}"
         )
     if len(set(found)) < n_classes:
         twice = next(label for label in found if found.count(label) > 1)
-        raise ValueError(f"labels must be distinct; {twice!r} is there twice")
+        raise ValueError(f"labels must be distinct; {twice!r} occurs twice")
     order = sorted(range(n_classes), key=found.__getitem__)
     classes = np.array([found[k] for k in order], dtype=None if integers else object)
     return classes, np.argsort(order)
@@ -351,7 +359,7 @@ def sorted_labels(labels, n_classes):
 def rounded(values, what, where):
     """Numbers rounded to float32; refused where they are not finite in it."""
     if not (np.abs(values) <= LARGEST).all():
-        refuse(f"{where}: {what} is not finite in float32 (magnitude up to 3.4e38)")
+        refuse(f"{where}: {what} is not finite as float32 (magnitude up to 3.4e38)")
     return values.astype(np.float32).astype(np.float64)
 
 

@@ -14,10 +14,8 @@ def of_one_label(model):
     """The `Model` that is meant; refused if its rows have any number of labels, or splits sets."""
     model = model_of(model)
     if model.link == "sigmoid":
-        raise ValueError(
-            "exports answer with one label; rows of this model have any number of them"
-        )
-    model.ensemble.need_thresholds("exports", "; mcb.h scores it as it is")
+        raise ValueError("exports support one label per row; this model is multi-label")
+    model.ensemble.need_thresholds("exports", "; mcb.h can score it")
     return model
 
 
@@ -34,7 +32,8 @@ def forest(model, target, also=""):
             else f"kind {ensemble.KIND}: {ensemble.NAME}"
         )
         raise ValueError(
-            f"{target} is written of stumps and trees whose leaves are added up{also}; this model has {what}"
+            f"{target} can store stumps and trees whose leaves are summed{also}; this model "
+            f"has {what}"
         )
     if not len(ensemble):
         return [{"class": 0, "base": None, "nodes": [{"value": 0.0}]}], None

@@ -136,7 +136,7 @@ def _parts(quantised, name, qualifier, header):
     largest = max(widths["size"], widths["class"], widths["leaf"], *packed.split_widths)
     if largest > MOST_BITS or 8 * packed.n_bytes >= 1 << 32:
         raise ValueError(
-            "the packed trees are too large for C with numbers of 32 bits; mcb.h scores them"
+            "the packed trees are too large for C code with 32-bit numbers; use mcb.h to score them"
         )
     bits_of_floats = quantised.input == "uint32_t"
     words = _words(packed, widths, bits_of_floats) | {

@@ -57,8 +57,9 @@ class Quantised:
         self.integer = integer
         if self.model.layout != "packed":
             raise ValueError(
-                f"scores in integers are for packed trees; this model has layout={self.model.layout!r} "
-                f"({self.model.ensemble.NAME}). Save trees with layout='packed' and leaves='int8'"
+                "integer scores need packed trees, but this model has "
+                f"layout={self.model.layout!r} ({self.model.ensemble.NAME}). Save the trees "
+                "with layout='packed' and leaves='int8'"
             )
         rows = rows.toarray() if hasattr(rows, "toarray") else rows
         with np.errstate(over="ignore"):
@@ -83,7 +84,9 @@ class Quantised:
             self._magnitudes(self.leaf.astype(np.int64), self.bias.astype(np.int64)).max()
         )
         if self.bound > LARGEST:
-            raise ValueError(f"integer={integer!r}: a sum could reach {self.bound}, beyond 32 bits")
+            raise ValueError(
+                f"integer={integer!r}: a sum could reach {self.bound}, which does not fit 32 bits"
+            )
 
     def leaves(self, values):
         """Values of leaves as integers."""
@@ -111,10 +114,16 @@ class Quantised:
         """Yield lines about the numbers, for the file and for people."""
         kinds = {"uint32_t": "the bits of float32"}
         yield f"Features are {kinds.get(self.input, self.input)}. A score of 1 is {self.scale:.9g} here."
-        yield f"No sum leaves +-{self.bound}, the largest magnitudes of the leaves of all weak learners and of a bias."
+        yield (
+            f"No sum exceeds +-{self.bound}, the largest magnitudes of the leaves of all weak "
+            "learners and of a bias."
+        )
         if self.rows is not None:
             n, m = self.unequal(self.rows), len(self.rows)
-            yield f"Of {m} rows, {n} ({n / max(m, 1):.3%}) have another class than with floating point."
+            yield (
+                f"Of {m} rows, {n} ({n / max(m, 1):.3%}) get another class than with floating "
+                "point."
+            )
 
     def _first_leaves(self):
         """Where the leaves of every tree begin, and the number of all."""

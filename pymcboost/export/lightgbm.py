@@ -104,7 +104,8 @@ def from_lightgbm(
         text = data.decode()
     except UnicodeDecodeError as error:
         refuse(
-            f"{where}: byte {error.start} is not UTF-8; give the text that LightGBM's save_model writes"
+            f"{where}: byte {error.start} is not UTF-8; give the text file that LightGBM's "
+            "save_model writes"
         )
     return parsed(text, where, labels, category_columns)
 
@@ -115,21 +116,24 @@ def parsed(text, where, labels=None, category_columns=None):
     blocks = text.split("\nTree=")
     head, trees = fields(blocks[0]), blocks[1:]
     if not blocks[0].startswith("tree\n"):
-        refuse(f"{where}: not a text model of LightGBM: it does not begin with the line 'tree'")
+        refuse(f"{where}: not a LightGBM text model: it does not begin with the line 'tree'")
     if head.get("version") not in VERSIONS:
         refuse(
-            f"{where}: version {head.get('version')!r} of LightGBM's text; known are {' and '.join(VERSIONS)}"
+            f"{where}: the text has version {head.get('version')!r}; supported are "
+            f"{' and '.join(VERSIONS)}"
         )
     if "end of trees" not in (trees[-1] if trees else blocks[0]):
-        refuse(f"{where}: cut off: there is no line 'end of trees'")
+        refuse(f"{where}: the file was cut short: there is no line 'end of trees'")
     name, *more = head.get("objective", "none").split() or ["none"]
     if name not in OBJECTIVES:
         refuse(
-            f"{where}: the objective {name!r} is not that of a classifier; known are {', '.join(OBJECTIVES)}"
+            f"{where}: the objective {name!r} is not one of a classifier; supported are "
+            f"{', '.join(OBJECTIVES)}"
         )
     if "average_output" in head:
         refuse(
-            f"{where}: a random forest (average_output), whose scores are means; only sums can be imported"
+            f"{where}: this is a random forest (average_output), whose scores are means; only "
+            "models that sum their trees can be imported"
         )
     check_keys(head, HEAD_KEYS, "the head", where)
     check_keys([word.partition(":")[0] for word in more], OBJECTIVE_WORDS, "the objective", where)
@@ -142,7 +146,8 @@ def parsed(text, where, labels=None, category_columns=None):
     n_features = need("max_feature_idx", 0, MOST_FEATURES - 1) + 1
     if len(trees) % n_classes:
         refuse(
-            f"{where}: there are {len(trees)} trees, no multiple of the {n_classes} of an iteration"
+            f"{where}: there are {len(trees)} trees, which is not a multiple of the "
+            f"{n_classes} of an iteration"
         )
     classes = [1] if binary else range(n_classes)
     made = [
@@ -175,8 +180,8 @@ def named_levels(text, head, names, columns, where):
         columns = sorted({column_number(column, names) for column in columns})
         if columns and len(columns) != len(levels):
             raise ValueError(
-                f"category_columns names {counted(len(columns), 'column')}, but the frame had {len(levels)} of "
-                "categories"
+                f"category_columns names {counted(len(columns), 'column')}, but the data frame "
+                f"had {len(levels)} of categories"
             )
         return dict(zip(columns, levels, strict=False))
     if not levels:
@@ -185,19 +190,19 @@ def named_levels(text, head, names, columns, where):
     codes = codes_trained_on(head)
     columns = [int(number) for number in coded[-1].split(",") if number] if coded else sorted(codes)
     remedy = (
-        "so that the levels may belong to other columns; name the columns that were categories in "
+        "so the levels may belong to other columns; name the columns that were categories in "
         "category_columns"
     )
     if len(columns) != len(levels):
         refuse(
-            f"{where}: the frame had {len(levels)} columns of categories, and the model has {len(columns)} categorical "
-            f"features, {remedy}"
+            f"{where}: the data frame had {len(levels)} columns of categories, but the model "
+            f"has {len(columns)} categorical features, {remedy}"
         )
     for j, names_of in zip(columns, levels, strict=True):
         if codes.get(j, -1) >= len(names_of):
             refuse(
-                f"{where}: feature {j} had the code {codes[j]}, and the column of categories in its place has "
-                f"{counted(len(names_of), 'level')}, {remedy}"
+                f"{where}: feature {j} had the code {codes[j]}, but the column of categories "
+                f"at its position has {counted(len(names_of), 'level')}, {remedy}"
             )
     return dict(zip(columns, levels, strict=True))
 
@@ -224,7 +229,7 @@ def levels_of_frame(text, where):
     try:
         levels = json.loads(lines[-1]) or []
     except (ValueError, RecursionError) as error:
-        refuse(f"{where}: pandas_categorical is no JSON: {error}")
+        refuse(f"{where}: pandas_categorical is not valid JSON: {error}")
     one_level = (str, int, float)
     if not isinstance(levels, list) or not all(
         isinstance(each, list) and all(isinstance(level, one_level) for level in each)
@@ -244,7 +249,8 @@ def column_number(column, names):
         return names.index(column)
     if not 0 <= index(column) < len(names):
         raise ValueError(
-            f"category_columns: there is no column {column}; there are {len(names)}, from 0 on"
+            f"category_columns: there is no column {column}; there are {len(names)}, numbered "
+            "from 0"
         )
     return index(column)
 
@@ -254,8 +260,8 @@ def check_keys(keys, known, name, where):
     for key in keys:
         if key and key not in known:
             refuse(
-                f"{where}: {name} has the key {key[:40]!r}, which LightGBM 3 and 4 do not write, and which may change "
-                "scores"
+                f"{where}: {name} has the unknown key {key[:40]!r}, which may affect the "
+                "scores; LightGBM 3 and 4 do not write it"
             )
 
 
@@ -272,7 +278,8 @@ def tree_of(block, where, cls):
     n_sets = count(has.get("num_cat", "0"), "num_cat", 0, n - 1, where)
     if has.get("is_linear", "0") != "0":
         refuse(
-            f"{where}: a linear tree, which has linear functions in its leaves; only numbers can be imported"
+            f"{where}: this is a linear tree, with linear functions in its leaves; only "
+            "constant leaves can be imported"
         )
     check_keys(has, TREE_KEYS | SET_KEYS if n_sets else TREE_KEYS, "the tree", where)
 
@@ -294,7 +301,8 @@ def tree_of(block, where, cls):
     zero_left = threshold >= 0
     if ((missing == ZEROS) & (default_left != zero_left)).any():
         refuse(
-            f"{where}: zeros are missing values (zero_as_missing) and go another way than the threshold says"
+            f"{where}: zeros are treated as missing (zero_as_missing) and do not follow the "
+            "threshold, which cannot be imported"
         )
     # Where no value was missing in the training, NaN counts as 0.
     nan_left = np.where(missing == NONE, zero_left & ~categorical, default_left)
@@ -319,18 +327,19 @@ def sets_of(has, nodes, threshold, n_sets, where):
     """Codes that categorical splits send left, by the number of the split: bits of words, the lowest first."""
     if not n_sets:
         if len(nodes):
-            refuse(f"{where}: a categorical split (decision_type), but num_cat is 0")
+            refuse(f"{where}: decision_type marks a categorical split, but num_cat is 0")
         return {}
     ends = whole_numbers(has, "cat_boundaries", n_sets + 1, 0, MOST_WORDS, where)
     if ends[0] != 0 or (np.diff(ends) < 1).any():
-        refuse(f"{where}: cat_boundaries must rise from 0")
+        refuse(f"{where}: cat_boundaries must increase, starting from 0")
     words = whole_numbers(has, "cat_threshold", int(ends[-1]), 0, 2**32 - 1, where).astype("<u4")
     found = {}
     for node in nodes.tolist():
         number = threshold[node]
         if not (0 <= number < n_sets and number == np.floor(number)):
             refuse(
-                f"{where}: the threshold of a categorical split must be the number of a set, below {n_sets}"
+                f"{where}: the threshold of a categorical split must be the number of a set, "
+                f"below {n_sets}"
             )
         part = words[ends[int(number)] : ends[int(number) + 1]]
         found[node] = Set(
@@ -352,9 +361,9 @@ def numbers(text, key, n, where):
     try:
         values = np.array([float(word) for word in text.split()])
     except ValueError:
-        refuse(f"{where}: {key} holds {text[:40]!r}, which is no list of numbers")
+        refuse(f"{where}: {key} holds {text[:40]!r}, which is not a list of numbers")
     if len(values) != n:
-        refuse(f"{where}: {key} must hold {n} numbers; there are {len(values)}")
+        refuse(f"{where}: {key} must hold {n} numbers, but has {len(values)}")
     if np.isnan(values).any():
         refuse(f"{where}: {key} holds NaN")
     return values

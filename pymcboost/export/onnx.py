@@ -48,8 +48,9 @@ def to_onnx(model: Any) -> bytes:
     trees = None if model.ensemble.KIND == 5 else forest(model, "ONNX", ", and of linear machines")
     if (model.temperature or 1) < LEAST_TEMPERATURE:
         raise ValueError(
-            f"ONNX has probabilities in float32, and the temperature {model.temperature:g} is below "
-            f"{LEAST_TEMPERATURE:g}; with_temperature sets another, or None"
+            "ONNX computes probabilities in float32, and the temperature "
+            f"{model.temperature:g} is below {LEAST_TEMPERATURE:g}; use with_temperature to "
+            "set a larger one, or None"
         )
     try:
         from onnx import TensorProto, checker, helper, numpy_helper

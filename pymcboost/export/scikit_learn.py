@@ -68,10 +68,15 @@ def from_sklearn(forest: Any, labels: Any = None) -> Model:
     if not hasattr(forest, "estimators_"):
         raise ValueError(f"this {name} is not fitted; call fit first")
     if forest.n_outputs_ != 1:
-        raise ValueError(f"this {name} has {forest.n_outputs_} outputs; a model has one")
+        raise ValueError(
+            f"this {name} has {forest.n_outputs_} outputs; only forests with one output can be "
+            "converted"
+        )
     n_classes, where = len(forest.classes_), f"the {name}"
     if not 2 <= n_classes <= MOST_CLASSES:
-        raise ValueError(f"this {name} has {n_classes} classes; a model has 2 to {MOST_CLASSES}")
+        raise ValueError(
+            f"this {name} has {n_classes} classes; a model supports 2 to {MOST_CLASSES}"
+        )
     trees = [_tree(each.tree_, f"{where}: tree {t}") for t, each in enumerate(forest.estimators_)]
     meta = {"imported": "scikit-learn", "estimator": name, "precision": 2.0**-50}
     names = getattr(forest, "feature_names_in_", None)
@@ -90,7 +95,10 @@ def _tree(tree, where):
     for known, found in ((STATE, state), (FIELDS, state["nodes"].dtype.names)):
         for key in found:
             if key not in known:
-                refuse(f"{where}: it has the field {key!r}, which scikit-learn 1.9 does not have")
+                refuse(
+                    f"{where}: it has the unknown field {key!r}, which scikit-learn 1.9 does not "
+                    "have"
+                )
     nodes = state["nodes"]
     missing = "missing_go_to_left" in nodes.dtype.names
     leaf = nodes["left_child"] < 0

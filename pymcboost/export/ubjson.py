@@ -13,7 +13,9 @@ def loads(data):
     reader = _Reader(data)
     value = reader.value(reader.take(1), 0)
     if reader.at != len(data):
-        raise ValueError(f"byte {reader.at}: {len(data) - reader.at} bytes follow the end")
+        raise ValueError(
+            f"byte {reader.at}: {len(data) - reader.at} bytes follow the end of the data"
+        )
     return value
 
 
@@ -27,7 +29,8 @@ class _Reader:
         """The next n bytes."""
         if n > len(self.data) - self.at:
             raise ValueError(
-                f"byte {self.at}: {n} bytes should follow, but only {len(self.data) - self.at} do"
+                f"byte {self.at}: {n} bytes should follow, but there are only "
+                f"{len(self.data) - self.at}"
             )
         self.at += n
         return self.data[self.at - n : self.at]
@@ -35,7 +38,7 @@ class _Reader:
     def numbers(self, marker, n):
         """So many numbers of a type."""
         if marker not in TYPES:
-            raise ValueError(f"byte {self.at}: the marker {marker!r} is not known here")
+            raise ValueError(f"byte {self.at}: the marker {marker!r} is not supported")
         kind = np.dtype(TYPES[marker])
         return np.frombuffer(self.take(n * kind.itemsize), kind)
 
@@ -44,7 +47,7 @@ class _Reader:
         marker = self.take(1)
         n = int(self.numbers(marker, 1)[0]) if marker not in b"dD" else -1
         if n < 0:
-            raise ValueError(f"byte {self.at}: a length must be an integer from 0 on")
+            raise ValueError(f"byte {self.at}: a length must be an integer >= 0")
         return n
 
     def text(self):
@@ -71,7 +74,7 @@ class _Reader:
         if marker == b"$":
             kind = self.take(1)
             if self.take(1) != b"#":
-                raise ValueError(f"byte {self.at}: a type of items needs their number after it")
+                raise ValueError(f"byte {self.at}: a typed array needs a count after the type")
             return self.numbers(kind, self.length())
         if marker == b"#":
             return [self.value(self.take(1), depth + 1) for _ in range(self.length())]

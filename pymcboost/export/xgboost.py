@@ -113,7 +113,7 @@ def from_xgboost(source: "str | os.PathLike[str] | Any", labels: Any = None) -> 
         found = json.loads(data) if text else ubjson.loads(data)
     except (ValueError, RecursionError) as error:
         what = "values are nested too deep" if isinstance(error, RecursionError) else error
-        refuse(f"{where}: neither JSON nor UBJSON of XGBoost: {what}")
+        refuse(f"{where}: this is neither JSON nor UBJSON written by XGBoost: {what}")
     return _Reader(found, where).model(labels)
 
 
@@ -139,19 +139,21 @@ class _Reader:
         name = self.get(self.get(self.learner, "objective", dict), "name", str)
         if name not in OBJECTIVES:
             refuse(
-                f"{self.where}: the objective {name[:40]!r} is not known; known are {', '.join(OBJECTIVES)}"
+                f"{self.where}: the objective {name[:40]!r} is not supported; supported are "
+                f"{', '.join(OBJECTIVES)}"
             )
         booster = self.get(self.learner, "gradient_booster", dict)
         kind = self.get(booster, "name", str)
         if kind not in ("gbtree", "dart"):
             refuse(
-                f"{self.where}: the booster {kind[:40]!r} cannot be imported, only 'gbtree' and 'dart'"
+                f"{self.where}: the booster {kind[:40]!r} cannot be imported, only 'gbtree' "
+                "and 'dart' can"
             )
         binary = name == BINARY
         classes = count(self.about.get("num_class", "0"), "num_class", 0, MOST_CLASSES, self.where)
         count(self.about.get("num_target", "1"), "num_target", 1, 1, self.where)
         if binary != (classes < 2):
-            refuse(f"{self.where}: num_class is {classes}, which is not what {name} has")
+            refuse(f"{self.where}: num_class is {classes}, which does not fit {name}")
         k = 2 if binary else classes
         d = count(self.about.get("num_feature"), "num_feature", 1, MOST_FEATURES, self.where)
         # Before XGBoost 3.4, the booster "dart" had the trees in a booster of its own, and the weights beside it.
@@ -171,9 +173,7 @@ class _Reader:
             for t, tree in enumerate(found[: sum(rounds)])
         ]
         if len({tree.value.ndim for tree in trees}) > 1:
-            refuse(
-                f"{self.where}: some trees have a number in a leaf, and others one for each class"
-            )
+            refuse(f"{self.where}: some trees have one number per leaf, and others one per class")
         names = self.learner.get("feature_names")
         if (
             isinstance(names, list)
@@ -213,18 +213,19 @@ class _Reader:
             or any(a > b for a, b in zip(ends, ends[1:], strict=False))
         ):
             refuse(
-                f"{self.where}: the offsets of the names of categories must rise from 0 to their bytes"
+                f"{self.where}: the offsets of the category names must increase from 0 to the "
+                "number of their bytes"
             )
         text = (values & 255).astype(np.uint8).tobytes()
         if not text.isascii() and self.version < WHOLE_NAMES:
             refuse(
-                f"{self.where}: a category has a name that is not ASCII, and XGBoost before 3.4 cuts such names off; "
-                "train the model with XGBoost 3.4"
+                f"{self.where}: a category name is not ASCII, and XGBoost before 3.4 cuts such "
+                "names off; train the model with XGBoost 3.4"
             )
         try:
             return [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
         except UnicodeDecodeError as error:
-            refuse(f"{self.where}: the names of categories are not UTF-8: {error}")
+            refuse(f"{self.where}: the category names are not UTF-8: {error}")
 
     def best(self, rounds, meta):
         """The rounds that XGBClassifier predicts with: up to the best where training was stopped early."""
@@ -253,13 +254,18 @@ class _Reader:
                 about.get("num_parallel_tree", "1"), "num_parallel_tree", 1, max(n, 1), self.where
             )
             if n % size:
-                refuse(f"{self.where}: there are {n} trees, no multiple of the {size} of a round")
+                refuse(
+                    f"{self.where}: there are {n} trees, which is not a multiple of the {size} of "
+                    "a round"
+                )
             return [size] * (n // size)
         size = size_of(inner["iteration_indptr"])
         ends = self.numbers(inner, "iteration_indptr", size, "iu").astype(np.int64)
         steps = np.diff(ends)
         if not len(ends) or ends[0] != 0 or ends[-1] != n or (steps < 1).any():
-            refuse(f"{self.where}: iteration_indptr must rise from 0 to the {n} trees")
+            refuse(
+                f"{self.where}: iteration_indptr must increase from 0 to the number of trees, {n}"
+            )
         return steps.tolist()
 
     def bias(self, name, k, trained):
@@ -271,7 +277,8 @@ class _Reader:
             values = np.zeros(0)
         if len(values) not in ((1,) if name == BINARY else (1, k)) or not np.isfinite(values).all():
             refuse(
-                f"{self.where}: base_score is {text[:40]!r}; it must be a number, or one for each class"
+                f"{self.where}: base_score is {text[:40]!r}; it must be a number, or one for "
+                "each class"
             )
         if name != BINARY:
             return values * np.ones(k)
@@ -327,10 +334,11 @@ class _Reader:
         leaf, value = left < 0, condition
         if width > 1:
             if width != k:
-                refuse(f"{self.where}: leaves have {width} numbers, and there are {k} classes")
+                refuse(f"{self.where}: the leaves have {width} numbers, but there are {k} classes")
             if "leaf_weights" not in found:
                 refuse(
-                    f"{self.where}: there are no leaf_weights; save the model with XGBoost 3.4 or newer"
+                    f"{self.where}: leaf_weights is missing; save the model with XGBoost 3.4 "
+                    "or newer"
                 )
             size = size_of(found["leaf_weights"])
             weights = (
@@ -339,9 +347,7 @@ class _Reader:
                 .reshape(-1, k)
             )
             if (leaf & ((right < 0) | (right >= len(weights)))).any():
-                refuse(
-                    f"{self.where}: right_children must hold the numbers of the leaves in leaf_weights"
-                )
+                refuse(f"{self.where}: right_children must hold indices of leaf_weights")
             value = weights[np.where(leaf, right, 0)]
         tree = Tree(
             left,
@@ -371,7 +377,8 @@ class _Reader:
         )
         if ((kind != 0) & (kind != 1)).any():
             refuse(
-                f"{self.where}: split_type is {int(kind.max())}; known are 0 (a number) and 1 (categories)"
+                f"{self.where}: split_type is {int(kind.max())}; supported are 0 (numerical) "
+                "and 1 (categorical)"
             )
         splits = np.flatnonzero((kind == 1) & ~leaf).tolist()
         if not splits:
@@ -391,13 +398,15 @@ class _Reader:
         for node, begin, count_of in zip(nodes, begins, sizes, strict=True):
             if not 0 <= begin <= begin + count_of <= len(codes):
                 refuse(
-                    f"{self.where}: categories_segments and categories_sizes must lie in the {len(codes)} categories"
+                    f"{self.where}: categories_segments and categories_sizes must lie within "
+                    f"the {len(codes)} categories"
                 )
             sets[node] = Set(codes[begin : begin + count_of], False)
         for node in splits:
             if node not in sets:
                 refuse(
-                    f"{self.where}: node {node} is a categorical split, which categories_nodes does not have"
+                    f"{self.where}: node {node} is a categorical split that is missing from "
+                    "categories_nodes"
                 )
         return {node: sets[node] for node in splits}
 
@@ -409,8 +418,8 @@ def check_keys(part, name, where):
     for key, value in part.items():
         if key not in KEYS[name]:
             refuse(
-                f"{where}: {name} has the key {key[:40]!r}, which XGBoost 1.0 to 3.4 do not write, and which may "
-                "change scores; save the model with XGBoost 3.4"
+                f"{where}: {name} has the unknown key {key[:40]!r}, which may affect the "
+                "scores; XGBoost 1.0 to 3.4 do not write it. Save the model with XGBoost 3.4"
             )
         if key in KEYS:
             for inner in value if isinstance(value, list) else [value]:

@@ -16,8 +16,9 @@ from pymcboost.model.temperature import Calibration
 
 SCORED_AT_ONCE = 512
 REFUSED = (
-    "a model with a callable kernel cannot be saved or pickled: a file holds numbers, and a function would have to be "
-    "found again and trusted. Use one of the kernels that have names, or fit again where it is needed"
+    "a model with a callable kernel cannot be saved or pickled, because a file stores "
+    "numbers, not functions. Use one of the built-in kernels, or fit again where you need the "
+    "model"
 )
 
 
@@ -71,7 +72,7 @@ class CallableKernelModel(Calibration):
     def raw_scores(self, X, n_jobs=None):
         """Scores of the classes: (m, K)."""
         if hasattr(X, "tocsr"):
-            raise ValueError("a model with a callable kernel needs dense X: use X.toarray()")
+            raise ValueError("a model with a callable kernel needs dense X; use X.toarray()")
         X = np.asarray(X)
         check_shape(X, self.ensemble.support.shape[1])
         return self.ensemble.scores(X)
@@ -105,7 +106,7 @@ class CallableKernelModel(Calibration):
     def staged_decision_function(self, X):
         """There are no stages."""
         raise ValueError(
-            "this model is a kernel machine, into which all rounds have been merged: it has no stages"
+            "this model is a kernel machine that merges all rounds, so it has no stages"
         )
 
     def to_bytes(self, layout=None, leaves=None):

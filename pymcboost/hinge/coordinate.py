@@ -198,8 +198,8 @@ class LinearRows:
         j, why = unscaled(self._X)
         if j is not None:
             warn(
-                f"the SVM converges slowly and may end before it has: {why} (feature {j}). Use scale=True, or scale "
-                "the features"
+                f"the SVM converges slowly and may stop before it has converged: {why} "
+                f"(feature {j}). Use scale=True, or scale the features"
             )
 
     def _newton(self, beta, target, lo, hi, bias, most):
@@ -237,7 +237,10 @@ def unscaled(X):
         return None, ""
     j = int(np.where(varies, np.abs(mean) / np.where(varies, spread, 1), 0).argmax())
     if abs(mean[j]) > FAR * spread[j]:
-        return j, f"a feature has a mean of {mean[j]:.3g}, and deviates from it by {spread[j]:.3g}"
+        return (
+            j,
+            f"a feature has a mean of {mean[j]:.3g} but deviates from it by only {spread[j]:.3g}",
+        )
     j, least = int(np.where(varies, spread, 0).argmax()), spread[varies].min()
     if spread[j] > WIDE * least:
         return (

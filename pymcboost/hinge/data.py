@@ -73,7 +73,8 @@ class MachineData:
             if self.sparse:
                 if self.scale.offset.any():
                     raise ValueError(
-                        "the model so far was scaled for dense X; go on with dense X, or begin anew"
+                        "the existing model was scaled for dense X; give dense X again, or "
+                        "train a new model"
                     )
                 scaled = features.data.astype(np.float64) * self.scale.factor[features.indices]
                 features.data = scaled.astype(np.float32)

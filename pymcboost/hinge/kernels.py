@@ -45,18 +45,19 @@ def _called(kernel, X, Z):
     if values.dtype.kind not in "biuf":
         what = type(found).__name__ if values.dtype.kind == "O" else values.dtype
         raise ValueError(
-            f"the callable kernel must return an array of real numbers; it returned {what}"
+            f"the callable kernel must return an array of real numbers, but it returned {what}"
         )
     if values.shape != shape:
         raise ValueError(
-            f"the callable kernel must return values of shape {shape}; it returned shape {values.shape}"
+            f"the callable kernel must return values of shape {shape}, but it returned shape "
+            f"{values.shape}"
         )
     values = values.astype(np.float64, copy=False)
     if not np.isfinite(values).all():
         i, j = np.argwhere(~np.isfinite(values))[0]
         raise ValueError(
-            f"the callable kernel must return finite values; it returned {values[i, j]:g} for row {i} of its first "
-            f"argument and row {j} of its second"
+            f"the callable kernel must return finite values, but it returned {values[i, j]:g} "
+            f"for row {i} of its first argument and row {j} of its second"
         )
     return values
 

@@ -140,8 +140,9 @@ class LibsvmKernel:
             svm = import_svm()
         except ImportError as error:
             raise ValueError(
-                f"LIBSVM is not there ({error}); python -m pip install libsvm-official, which takes a C++ compiler, or "
-                "set solver='coordinate', which needs no package"
+                f"LIBSVM cannot be loaded ({error}); install it with python -m pip install "
+                "libsvm-official, which needs a C++ compiler, or set solver='coordinate', "
+                "which needs no package"
             ) from None
         from threadpoolctl import ThreadpoolController
 
@@ -188,7 +189,7 @@ class LibsvmKernel:
         problem.x = ctypes.cast(address.ctypes.data, ctypes.POINTER(ctypes.POINTER(svm.svm_node)))
         refused = svm.libsvm.svm_check_parameter(ctypes.byref(problem), ctypes.byref(parameter))
         if refused:
-            raise ValueError(f"LIBSVM refuses the problem: {refused.decode()}")
+            raise ValueError(f"LIBSVM rejects the problem: {refused.decode()}")
         functions = (
             _address(svm.libsvm.svm_train),
             _address(svm.libsvm.svm_set_print_string_function),
@@ -255,8 +256,9 @@ class LibsvmKernel:
             )
         if found[-2] != bound or found[-1] != -bound:
             raise AssertionError(
-                f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r}, not +-{bound!r}: LIBSVM has solved "
-                "another problem. Please report this with your data and parameters"
+                f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r} instead of "
+                f"+-{bound!r}, so LIBSVM has solved a different problem. Please report this "
+                "with your data and parameters"
             )
         found[:-2] = np.where(np.abs(found[:-2]) == bound, s * c, unit * found[:-2])
         bias *= unit

@@ -76,9 +76,10 @@ class CodeRounds:
         """Say once, after the rounds, how many solves have not converged; whether there are any."""
         if self._short:
             warn(
-                f"{self.svm.name} has not converged in {len(self._short)} of {counted(self._solves, 'solve')}: the "
-                f"optimality conditions are violated by up to {max(self._short):.3g}, tol={self.tol:g}. Scale the "
-                "features (scale=True), or use a smaller C or a larger tol"
+                f"{self.svm.name} did not converge in {len(self._short)} of "
+                f"{counted(self._solves, 'solve')}: the optimality conditions are violated by "
+                f"up to {max(self._short):.3g}, but tol={self.tol:g}. Scale the features "
+                "(scale=True), or use a smaller C or a larger tol"
             )
         return bool(self._short)
 
@@ -89,8 +90,8 @@ class CodeRounds:
             scale = "" if self.data.scale is not None else "scale=True, "
             dense = "" if self.data.sparse else " or kernel='rbf'"
             warn(
-                f"the mean hinge loss has hardly fallen, from {before:.3g} to {now:.3g}: the machines hardly differ "
-                f"from a constant. Use {scale}a larger C{dense}"
+                f"the mean hinge loss has hardly decreased, from {before:.3g} to {now:.3g}: "
+                f"the machines are almost constant. Use {scale}a larger C{dense}"
             )
 
     def _loss_of_constants(self):

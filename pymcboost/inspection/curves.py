@@ -101,8 +101,8 @@ def curve(model: Any, feature: int | str) -> Curve:
     ensemble, j = sum_of_learners(model, "curves"), feature_number(model, feature)
     if not ensemble.additive and (ensemble.depths() > 1).any():
         raise ValueError(
-            "curves are for stumps: this model has trees of two splits or more, so that what a feature adds depends on "
-            "the other features of the row; see contributions"
+            "curves are available only for stumps; in the trees of this model, the effect of "
+            "a feature depends on the other features of the row. Use contributions instead"
         )
     found = _curve_of(model, ensemble, j)
     if ensemble.additive or j:

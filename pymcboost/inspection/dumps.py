@@ -99,7 +99,8 @@ def to_frame(model: Any) -> Any:
     parts = dict(model.ensemble.dump())
     if "trees" not in parts:
         raise ValueError(
-            f"a data frame has a row for each node of trees; this model has none ({model.ensemble.NAME})"
+            "to_frame needs a model with trees, for one row per node; this one has none "
+            f"({model.ensemble.NAME})"
         )
     labels = model.classes_.tolist()
     rows = list(_nodes(model, labels, parts))

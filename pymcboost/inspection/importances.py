@@ -101,12 +101,18 @@ def _gain(subject, per_class, X):
     unknown = X is None and not model.has_covers
     if unknown and subject is not model and not per_class and model.ensemble.share_of is not None:
         return subject.feature_importances_
-    ensemble = sum_of_learners(model, "gains", "; kind='permutation' is for these, too")
+    ensemble = sum_of_learners(model, "gains", "; kind='permutation' works for these models, too")
     if ensemble.no_stages is not None:
-        raise ValueError("an interval table has no splits; give the model with layout='list'")
+        raise ValueError(
+            "an interval table does not store its splits; give the model with layout='list'"
+        )
     if unknown:
-        bare = "a model file does not hold what its splits gained in training"
-        what = bare if subject is model else "an estimator knows its gains of all classes together"
+        bare = "a model file does not store the gains of its splits"
+        what = (
+            bare
+            if subject is model
+            else "an estimator stores only the gains summed over all classes"
+        )
         raise ValueError(
             f"{what}: give rows X, or a model that holds covers (model.with_covers(X_train))"
             + ("" if per_class else ", or the fitted estimator")
@@ -153,7 +159,8 @@ def _split(model, per_class):
     ensemble = model.ensemble
     if ensemble.no_stages is not None:
         raise ValueError(
-            f"split importance counts the splits of weak learners; this model has none ({ensemble.NAME})"
+            "split importance counts the splits of weak learners, but this model has none "
+            f"({ensemble.NAME})"
         )
     found = np.zeros((model.n_features_in_, model.n_classes_))
     for tree in ensemble.each_tree():
@@ -174,13 +181,14 @@ def _split(model, per_class):
 
 def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
     if X is None or y is None:
-        raise ValueError("permutation importance needs rows and their labels: give X and y")
+        raise ValueError("permutation importance needs labelled rows; give X and y")
     model._refuse_labels("permutation importance")
     X = model._rows.checked(X)
     codes = codes_of(y, model.classes_, "give")
     if len(codes) != X.shape[0] or not len(codes):
         raise ValueError(
-            f"X has {X.shape[0]} rows and y {len(codes)} labels; give as many, one or more"
+            f"X has {X.shape[0]} rows and y has {len(codes)} labels; give one label per row, "
+            "and at least one row"
         )
     if n_repeats < 1:
         raise ValueError(f"n_repeats must be 1 or more, not {n_repeats}")
@@ -191,8 +199,8 @@ def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
     size, room = 4 * len(used) * len(codes), available_memory()
     if room is not None and size > room:
         raise MemoryError(
-            f"a dense copy of the {len(used)} columns that the model uses takes {in_words(size)}, {in_words(room)} are "
-            "free; give fewer rows"
+            f"a dense copy of the {len(used)} columns that the model uses takes "
+            f"{in_words(size)}, but {in_words(room)} are free; give fewer rows"
         )
     dense = np.empty((len(codes), len(used)), dtype=np.float32)
     for rows, xt in covers.blocks(X, used):
@@ -217,11 +225,11 @@ def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
 
 def _shap(model, per_class, X, background, n_jobs):
     if X is None:
-        raise ValueError("shap importance is a mean over rows: give X")
+        raise ValueError("shap importance is an average over rows; give X")
     X = model._rows.checked(X)
     m = X.shape[0]
     if not m:
-        raise ValueError("shap importance is a mean over rows: give one or more")
+        raise ValueError("shap importance is an average over rows; give at least one")
     if background is None and not model.has_covers:
         background = X[:: -(-m // BACKGROUND)]
     used, _ = sum_of_learners(model, "contributions").compact()

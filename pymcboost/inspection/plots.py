@@ -76,7 +76,8 @@ def plot_importance(
     model = model_of(model)
     if values.shape != (model.n_features_in_,):
         raise ValueError(
-            f"values must be one number for each of {model.n_features_in_} features, not {values.shape}"
+            f"values must be one number for each of the {model.n_features_in_} features, but "
+            f"has shape {values.shape}"
         )
     order = np.argsort(-values, kind="stable")[: index(top)]
     order = order[values[order] != 0][::-1]
@@ -135,7 +136,10 @@ def plot_curve(
     if centred:
         values, missing = values - values.mean(axis=1, keepdims=True), missing - missing.mean()
     if found.levels is None and levels is not None:
-        raise ValueError(f"levels are for categories; {name_of(model, found.feature)!r} is ordered")
+        raise ValueError(
+            "levels applies only to categorical features, but "
+            f"{name_of(model, found.feature)!r} is numerical"
+        )
     over = np.vstack([values, missing]) if found.levels is not None else values
     shown = _chosen(model, classes, np.ptp(over, axis=0))
     if found.levels is not None:
@@ -187,7 +191,7 @@ def _draw_levels(model, names, wanted, values, missing, shown, ax):
         place = {name: code for code, name in enumerate(names)}
         unknown = [level for level in wanted if level not in place]
         if unknown:
-            raise ValueError(f"there is no level {unknown[0]!r}; the model knows {some(names)}")
+            raise ValueError(f"there is no level {unknown[0]!r}; the levels are {some(names)}")
         at = np.array([place[level] for level in wanted], dtype=np.int64)
     rows = np.vstack([values[at], missing])
     place, width = np.arange(len(rows)), 0.8 / max(1, len(shown))
@@ -239,7 +243,9 @@ def plot_history(
     """
     history = getattr(estimator, "history_", None)
     if history is None:
-        raise TypeError(f"give a fitted estimator: {type(estimator).__name__} has no history_")
+        raise TypeError(
+            f"plot_history needs a fitted estimator; {type(estimator).__name__} has no history_"
+        )
     numbers = {name: np.asarray(values) for name, values in history.items()}
     numbers = {
         name: values
@@ -248,7 +254,8 @@ def plot_history(
     }
     if curves is not None and metric is not None:
         raise ValueError(
-            "curves has whole names of the history, metric the name of a metric; give one of them"
+            "curves and metric cannot be used together: curves takes full names of the "
+            "history, metric the name of a metric"
         )
     curves = [curves] if isinstance(curves, str) else curves
     if curves is None:
@@ -265,7 +272,8 @@ def plot_history(
                 else ""
             )
             raise ValueError(
-                f"this training had no validation rows, and so no curve: give fit X_val and y_val{named}"
+                "this training had no validation rows, so there is no curve to plot; give fit "
+                f"X_val and y_val{named}"
             )
     unknown = [name for name in curves if name not in numbers]
     if unknown:
@@ -296,7 +304,8 @@ def _metric_of(estimator, metric):
     names = getattr(estimator, "_metrics", [*metrics_of(estimator.scoring)])
     if metric is not None and metric not in names:
         raise ValueError(
-            f"there is no metric {metric!r} in this training; it has {', '.join(map(repr, names))}"
+            f"there is no metric {metric!r} in this training; the metrics are "
+            f"{', '.join(map(repr, names))}"
         )
     return names[0] if metric is None else metric
 
@@ -340,7 +349,8 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     ).predict_proba(X)
     if len(codes) != len(p) or not len(p):
         raise ValueError(
-            f"X has {len(p)} rows and y {len(codes)} labels; give as many, one or more"
+            f"X has {len(p)} rows and y has {len(codes)} labels; give one label per row, and "
+            "at least one row"
         )
     if index(bins) < 1:
         raise ValueError(f"bins must be 1 or more, not {bins}")
@@ -369,7 +379,7 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     gap = float(np.average(np.abs(predicted - observed), weights=rows))
     ax.set_title(f"{counted(len(p), 'row')}, mean gap {gap:.3f}", fontsize="medium")
     ax.set_xlabel("probability of the predicted class")
-    ax.set_ylabel("share of right predictions")
+    ax.set_ylabel("share of correct predictions")
     ax.set_xlim(low, 1.01)
     ax.set_ylim(low, 1.03)
     ax.spines[["top", "right"]].set_visible(False)
@@ -417,11 +427,11 @@ def plot_tree(
     if model.n_learners is None:
         raise ValueError(f"this model has no trees to plot ({model.ensemble.NAME})")
     if not model.n_learners:
-        raise ValueError("this model has no trees, as it has no rounds")
+        raise ValueError("this model has no trees, because it has no rounds")
     number = index(tree)
     if not 0 <= number < model.n_learners:
         raise ValueError(
-            f"there is no tree {number}; give a number from 0 to {model.n_learners - 1}"
+            f"there is no tree {number}; tree numbers go from 0 to {model.n_learners - 1}"
         )
     found = tree_of(model.ensemble, number)
     nodes = found["nodes"]
@@ -434,8 +444,8 @@ def plot_tree(
     n_ends = sum("left" not in node for node in nodes)
     if n_ends > MOST_LEAVES:
         raise ValueError(
-            f"tree {number} would be drawn with {n_ends} leaves, a picture takes {MOST_LEAVES} at most; give a smaller "
-            "max_depth, or see to_text for all of the tree"
+            f"tree {number} would be drawn with {n_ends} leaves, but a picture takes at most "
+            f"{MOST_LEAVES}; use a smaller max_depth, or to_text for the whole tree"
         )
     left_out = sum(node.get("leaves", 0) for node in nodes)
     n_leaves = left_out + sum("value" in node for node in nodes)
@@ -480,7 +490,9 @@ def plot_tree(
     if n_ends > 1:
         title += "  (left: yes)"
     if left_out:
-        title += f"\n{left_out} of {n_leaves} leaves lie deeper than max_depth={max_depth} and are not drawn"
+        title += (
+            f"\n{left_out} of {n_leaves} leaves are deeper than max_depth={max_depth} and not drawn"
+        )
     ax.set_title(title, fontsize="medium")
     ax.set_axis_off()
     return ax

@@ -62,7 +62,7 @@ def to_shap(model: Any) -> dict[str, Any]:
     ensemble = sum_of_learners(model, "trees for shap")
     if ensemble.cover is None:
         raise ValueError(
-            "trees for shap hold the rows of their nodes; give model.with_covers(X_train)"
+            "trees for shap need the number of rows in every node; use model.with_covers(X_train)"
         )
     ends = covers.running_sums(ensemble.cover)
     trees = zip(
@@ -121,8 +121,9 @@ def _expanded(ensemble, t, first, ends, sets):
                 nodes[parent][side] = len(nodes)
         if len(nodes) >= MOST_NODES:
             raise ValueError(
-                f"tree {t} takes over {MOST_NODES} nodes for shap, as what is below a set of levels is repeated for "
-                "each interval of codes; use contributions, or train with fewer levels or leaves"
+                f"tree {t} would need more than {MOST_NODES} nodes for shap, because splits on "
+                "categories are expanded into one node per interval of codes; use "
+                "contributions, or train with fewer levels or leaves"
             )
         if i == end:
             nodes.append(_node(-1, 0.0, share * (ends[at + 1] - ends[at])))

@@ -12,8 +12,8 @@ from pymcboost.model import covers
 from pymcboost.threads import available_memory, counted, in_words, resolve_n_jobs
 
 MISSING = (
-    "{what} need a background: rows to compare with (background=X_train, or some hundred rows of it), or a "
-    "model that holds covers (model.with_covers(X_train))"
+    "{what} need a background: give rows to compare with (background=X_train, or a few "
+    "hundred of its rows), or a model with covers (model.with_covers(X_train))"
 )
 
 
@@ -133,7 +133,7 @@ def _compared(model, background, n_threads):
     """Background rows, checked, and their mean scores."""
     background = model._rows.checked(background)
     if not background.shape[0]:
-        raise ValueError("background has no rows; give one or more")
+        raise ValueError("background has no rows; give at least one")
     return background, model.raw_scores(background, n_threads).mean(axis=0)
 
 
@@ -154,8 +154,9 @@ def check_memory(what, shape):
     size, room = 8 * math.prod(shape), available_memory()
     if room is not None and size > room:
         raise MemoryError(
-            f"the {what} of {counted(shape[0], 'row')}, {counted(shape[1], 'feature')} and {shape[-1]} classes take "
-            f"{in_words(size)}, {in_words(room)} are free; give fewer rows at once, or only_used=True"
+            f"the {what} of {counted(shape[0], 'row')}, {counted(shape[1], 'feature')} and "
+            f"{shape[-1]} classes take {in_words(size)}, but {in_words(room)} are free; give "
+            "fewer rows at once, or only_used=True"
         )
 
 
@@ -189,7 +190,8 @@ def _by_covers(ensemble, trees):
     rows = np.diff(ends[begin])  # of every tree
     if len(ensemble) and (rows.min() < 1 or rows.max() != rows.min()):
         raise ValueError(
-            "the covers of this model are not those of the same rows for every tree: make them again"
+            "the covers of this model do not come from the same rows for every tree; compute "
+            "them again with with_covers"
         )
     trees.by_covers(ends, *_quadratures())
     base = ensemble.bias.astype(np.float64)

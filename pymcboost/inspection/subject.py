@@ -14,8 +14,8 @@ def model_of(what):
         return model
     if callable(getattr(getattr(model, "ensemble", None), "kernel", None)):
         raise TypeError(
-            f"the kernel of this {type(what).__name__} is a function of Python, whose model is no Model; use predict, "
-            "or sklearn.inspection.permutation_importance"
+            f"the kernel of this {type(what).__name__} is a Python function, so there is no "
+            "Model to inspect; use predict, or sklearn.inspection.permutation_importance"
         )
     unfitted = hasattr(what, "fit")
     raise TypeError(
@@ -30,12 +30,14 @@ def sum_of_learners(model, what, remedy=""):
     ensemble = model.ensemble
     if model.is_machine:
         raise ValueError(
-            f"{what} are for stumps and trees, not for a {ensemble.NAME} (HingeBoost){remedy}"
+            f"{what} are available for stumps and trees, not for a {ensemble.NAME} "
+            f"(HingeBoost){remedy}"
         )
     if ensemble.decoder != "linear":
         raise ValueError(
-            f"{what} are parts of a sum; the scores of this model are decoded from the columns of its code "
-            f"(decoder {ensemble.decoder!r}). Train it with decoder='linear', where the estimator has that"
+            f"{what} are parts of a sum, but the scores of this model are decoded from the "
+            f"columns of its code (decoder {ensemble.decoder!r}). Train it with "
+            "decoder='linear' if the estimator has it"
         )
     return ensemble
 
@@ -46,14 +48,14 @@ def feature_number(model, feature):
     if isinstance(feature, str):
         if names is None:
             raise ValueError(
-                f"feature {feature!r}: this model has no names of features; give a number below {d}"
+                f"feature {feature!r}: this model has no feature names; give a number below {d}"
             )
         if feature not in names:
-            raise ValueError(f"there is no feature {feature!r}; the model knows {some(names)}")
+            raise ValueError(f"there is no feature {feature!r}; the features are {some(names)}")
         return names.index(feature)
     number = index(feature)
     if not 0 <= number < d:
-        raise ValueError(f"there is no feature {number}; give a number from 0 to {d - 1}")
+        raise ValueError(f"there is no feature {number}; feature numbers go from 0 to {d - 1}")
     return number
 
 
@@ -68,7 +70,7 @@ def class_number(model, label):
     found = np.flatnonzero(model.classes_ == label)
     if len(found) != 1:
         raise ValueError(
-            f"there is no class {label!r}; the model knows {some(model.classes_.tolist())}"
+            f"there is no class {label!r}; the classes are {some(model.classes_.tolist())}"
         )
     return int(found[0])
 

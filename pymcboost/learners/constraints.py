@@ -25,12 +25,14 @@ def group_bits(groups, n_features, names=None):
     bits = np.zeros(n_features, dtype=np.uint64)
     if isinstance(groups, str) or not all(hasattr(group, "__len__") for group in groups):
         raise ValueError(
-            f"interaction_cst={groups!r} is not allowed; it must be a list of groups: [[0, 1], [2, 3]]"
+            f"interaction_cst={groups!r} is not allowed; it must be a list of groups, as in "
+            "[[0, 1], [2, 3]]"
         )
     for number, group in enumerate(groups):
         if not len(group):
             raise ValueError(
-                f"interaction_cst: group {number} is empty; give the columns that may be used together"
+                f"interaction_cst: group {number} is empty; list the columns that may be used "
+                "together"
             )
         for column in group:
             column = _column("interaction_cst", column, n_features, names)
@@ -38,7 +40,8 @@ def group_bits(groups, n_features, names=None):
     n_groups = len(groups) + int((bits == 0).any())
     if n_groups > MOST_GROUPS:
         raise ValueError(
-            f"interaction_cst has {n_groups} groups, one for columns in none; give at most {MOST_GROUPS}"
+            f"interaction_cst has {n_groups} groups, including one for the columns in no other "
+            f"group; give at most {MOST_GROUPS}"
         )
     bits[bits == 0] = np.uint64(1 << len(groups) % MOST_GROUPS)
     return bits
@@ -51,9 +54,10 @@ def _column(name, column, n_features, names):
     whole = isinstance(column, Integral) and not isinstance(column, bool)
     if not whole or not 0 <= column < n_features:
         named = "" if names is None else f", or names: {', '.join(map(repr, names[:10]))}"
-        none = ", as X has no names" if names is None and isinstance(column, str) else ""
+        none = ", because X has no names" if names is None and isinstance(column, str) else ""
         raise ValueError(
-            f"{name}: {column!r} is no column; columns are numbers from 0 to {n_features - 1}{named}{none}"
+            f"{name}: {column!r} is not a column; columns are numbers from 0 to "
+            f"{n_features - 1}{named}{none}"
         )
     return int(column)
 
@@ -66,15 +70,15 @@ def signs_of(given, classes, n_features, categorical=(), names=None):
     found, labels = {}, classes.tolist()
     if not isinstance(given, Mapping):
         raise ValueError(
-            f"monotonic_cst={given!r} is not allowed; it must be {{column: (class label, +1 or -1)}}: signs alone do "
-            "not say which class's probability rises"
+            f"monotonic_cst={given!r} is not allowed; it must be {{column: (class label, +1 or "
+            "-1)}, because a sign alone does not say which class's probability rises"
         )
     for column, one in given.items():
         number = _column("monotonic_cst", column, n_features, names)
         if number in categorical:
             raise ValueError(
-                f"monotonic_cst: column {column!r} has categories, which have no order; take it out of monotonic_cst, "
-                "or out of categorical_features"
+                f"monotonic_cst: column {column!r} is categorical, so it has no order; remove "
+                "it from monotonic_cst or from categorical_features"
             )
         label, sign = (
             (labels[-1], one)
@@ -86,8 +90,9 @@ def signs_of(given, classes, n_features, categorical=(), names=None):
         shown = f"monotonic_cst={{{column!r}: {one!r}}}"
         if isinstance(one, Integral) and len(labels) > 2:
             raise ValueError(
-                f"{shown}: with {len(labels)} classes a sign alone has no meaning, as not all probabilities can rise; "
-                f"name the class whose probability rises or falls: {{{column!r}: ({labels[-1]!r}, {one!r})}}"
+                f"{shown}: with {len(labels)} classes, a sign is not enough, because not all "
+                "probabilities can rise; name the class whose probability rises or falls: "
+                f"{{{column!r}: ({labels[-1]!r}, {one!r})}}"
             )
         if label not in labels or sign not in (1, -1):
             raise ValueError(
@@ -95,7 +100,7 @@ def signs_of(given, classes, n_features, categorical=(), names=None):
             )
         if number in found:
             raise ValueError(
-                f"monotonic_cst names column {number} twice, by its number and its name; name it once"
+                f"monotonic_cst gives column {number} twice, by number and by name; give it once"
             )
         found[number] = labels.index(label), int(sign)
     return found

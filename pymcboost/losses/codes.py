@@ -35,8 +35,9 @@ def exhaustive(n_classes):
     """All ways to part the classes in two: (K, 2**(K - 1) - 1); class 0 is always positive."""
     if n_classes > LARGEST_EXHAUSTIVE:
         raise ValueError(
-            f"code='exhaustive' has 2**(K - 1) - 1 columns and is for at most {LARGEST_EXHAUSTIVE} classes; there are "
-            f"{n_classes}. Use code='dense' or 'one-vs-all'"
+            "code='exhaustive' has 2**(K - 1) - 1 columns and supports at most "
+            f"{LARGEST_EXHAUSTIVE} classes; there are {n_classes}. Use code='dense' or "
+            "'one-vs-all'"
         )
     number = np.arange(1, 2 ** (n_classes - 1))
     code = np.ones((n_classes, len(number)))
@@ -153,8 +154,9 @@ def separators(spec, n_classes):
         subset = frozenset(int(k) for k in subset)
         if not subset or not subset <= every or len(subset) == n_classes:
             raise ValueError(
-                f"separators: {sorted(subset)} is not a subset of the classes 0 to {n_classes - 1} that leaves some on "
-                "both sides; give lists of class codes (positions in classes_)"
+                f"separators: {sorted(subset)} is not a subset of the classes 0 to "
+                f"{n_classes - 1} with at least one class on each side; give lists of class "
+                "codes (positions in classes_)"
             )
         if 2 * len(subset) < n_classes:
             least = sorted(subset)
@@ -170,7 +172,7 @@ def separators(spec, n_classes):
         columns.append(column)
     if not columns:
         raise ValueError(
-            "separators: the list of class subsets is empty; give one subset or more, or 'singles'"
+            "separators: the list of class subsets is empty; give at least one, or 'singles'"
         )
     return np.stack(columns, axis=1)
 

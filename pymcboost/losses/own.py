@@ -55,7 +55,7 @@ class OwnLoss(Loss):
 
     def put(self, F, y, gradient, curvature):
         """See `Loss.put`."""
-        shape, says, means = F.shape, self._says, "a row for each sample, a column for each class"
+        shape, says, means = F.shape, self._says, "one row per sample and one column per class"
         found = self._call(y.copy(), F)
         if not isinstance(found, (tuple, list)) or len(found) != 2:
             raise ValueError(
@@ -70,15 +70,15 @@ class OwnLoss(Loss):
         if elementary.store(h, 1.0, 0.0, LARGEST, curvature):
             _check_size(h, f"the hessian of {says}")
             raise ValueError(
-                f"loss: the hessian of {says} has the negative number {h.min():g}; bound it from below, as by "
-                "numpy.maximum(hessian, 1e-6)"
+                f"loss: the hessian of {says} contains the negative number {h.min():g}; bound "
+                "it from below, for example with numpy.maximum(hessian, 1e-6)"
             )
         if self.shift_invariant and not self._begun:  # the first rows stand for all
             over = np.abs(np.einsum("ij->i", g)) - ROUNDING * np.einsum("ij->i", np.abs(g))
             if over.max(initial=0) > LEAST:
                 raise ValueError(
-                    f"loss: {self.name} says shift_invariant, but gradients of a row of {says} do not add up to 0; set "
-                    "shift_invariant = False"
+                    f"loss: {self.name} declares shift_invariant, but the gradients of a row "
+                    f"from {says} do not add up to 0; set shift_invariant = False"
                 )
         self._begun = True
 
@@ -86,7 +86,8 @@ class OwnLoss(Loss):
         """See `Loss.value`."""
         if not self.begins:
             raise ValueError(
-                f"scoring='loss': the function {self.name} has no value; give an object that has one"
+                f"scoring='loss': the function {self.name} returns no loss value; give an "
+                "object with a method value(y, scores)"
             )
         return _numbers(
             self.given.value(y.copy(), F.copy()),
@@ -109,7 +110,7 @@ class OwnLoss(Loss):
             "probabilities of classes",
         )
         if found.min(initial=0) < -1e-9 or found.max(initial=0) > 1 + 1e-9:
-            raise ValueError(f"loss: {self.name}.link has probabilities outside of 0 and 1")
+            raise ValueError(f"loss: {self.name}.link returns probabilities outside of [0, 1]")
         return found
 
     def log_probabilities(self, scores):
@@ -133,7 +134,7 @@ def _array(found, shape, what, means):
             f"loss: {what} must be an array of numbers, not {type(found).__name__} ({error})"
         ) from error
     if found.shape != shape:
-        raise ValueError(f"loss: {what} has the shape {found.shape}; it must be {shape}, {means}")
+        raise ValueError(f"loss: {what} has shape {found.shape}; it must be {shape}, {means}")
     return found
 
 
@@ -142,8 +143,8 @@ def _check_size(found, what):
     if not (found.size == 0 or (found.max() < LARGEST and found.min() > -LARGEST)):
         bad = found[~(np.abs(found) < LARGEST)]
         raise ValueError(
-            f"loss: {what} holds {bad[0]:g}; it must hold finite numbers. Bound scores before their exponential is "
-            "taken, and probabilities before their logarithm"
+            f"loss: {what} contains {bad[0]:g}; it must hold finite numbers. Bound scores "
+            "before exponentiating them, and probabilities before taking their logarithm"
         )
 
 
@@ -151,20 +152,21 @@ def check_own(name, given):
     """Refuse what is no loss; ``name``: the estimator's."""
     if isinstance(given, type):
         raise ValueError(
-            f"{name}: loss={given.__name__} is a class; give an object of it, {given.__name__}()"
+            f"{name}: loss={given.__name__} is a class; give an instance, {given.__name__}()"
         )
     if callable(given) and not hasattr(given, "gradient_hessian"):
         if not takes_positions(given, 2):
             raise ValueError(
-                f"{name}: loss={given!r} cannot be called with (y, scores); a loss is a function of these that returns "
-                "(gradient, hessian)"
+                f"{name}: loss={given!r} is not callable; a loss is a function of (y, scores) "
+                "that returns (gradient, hessian)"
             )
         return
     missing = [method for method in METHODS if not callable(getattr(given, method, None))]
     if missing:
         raise ValueError(
-            f"{name}: loss={given!r} has no method {', '.join(missing)}; a loss is a function of (y, scores) that "
-            f"returns (gradient, hessian), or an object with the methods {', '.join(METHODS)}"
+            f"{name}: loss={given!r} lacks the method {', '.join(missing)}; a loss is a "
+            "function of (y, scores) that returns (gradient, hessian), or an object with the "
+            f"methods {', '.join(METHODS)}"
         )
 
 

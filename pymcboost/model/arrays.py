@@ -14,7 +14,7 @@ def per_class(name, values):
     """One finite number for each class, of which there are two or more, as float32."""
     values = finite(name, values, (np.size(values),))
     if len(values) < 2:
-        raise ValueError(f"a model needs 2 classes or more, its {name} has {len(values)}")
+        raise ValueError(f"a model needs at least 2 classes, but its {name} has {len(values)}")
     return values
 
 
@@ -43,7 +43,7 @@ def rising(name, values, last):
     """Integers that rise from 0 to ``last``, as int64."""
     values = integers(name, values, np.size(values))
     if not len(values) or values[0] != 0 or values[-1] != last or (values[1:] < values[:-1]).any():
-        raise ValueError(f"{name} must rise from 0 to {last}")
+        raise ValueError(f"{name} must increase from 0 to {last}")
     return values
 
 
@@ -59,7 +59,7 @@ def finite(name, values, shape):
     for part in (flat[begin : begin + PART] for begin in range(0, flat.size, PART)):
         if not np.isfinite(part).all():
             raise ValueError(
-                f"{name} holds a number that is not finite in float32 (magnitude up to 3.4e38)"
+                f"{name} contains a number that is not finite as float32 (magnitude up to 3.4e38)"
             )
         negative_zeros = negative_zeros or bool((part.view(np.int32) == NEGATIVE_ZERO).any())
     return values + np.float32(0) if negative_zeros else values
@@ -71,7 +71,7 @@ def covers(values, n):
         return None
     values = integers("cover", values, n)
     if n and (values.min() < 0 or values.max() >= 1 << 32):
-        raise ValueError(f"cover must hold numbers of rows, from 0 to {(1 << 32) - 1}")
+        raise ValueError(f"cover must hold counts of rows, from 0 to {(1 << 32) - 1}")
     return values
 
 

@@ -218,7 +218,7 @@ class TreesBuilder(_Builder):
         """
         s = len(feature)
         if self.vector != (cls < 0):
-            raise ValueError("a tree needs cls, unless its leaves have a value for each class")
+            raise ValueError("a tree needs cls, unless its leaves have one value per class")
         if np.shape(leaf) != ((s + 1, self.n_classes) if self.vector else (s + 1,)):
             raise ValueError(f"a tree of {s} splits cannot have leaves of shape {np.shape(leaf)}")
         end = int(self._offset[self._n]) + s
@@ -265,7 +265,7 @@ class TreesBuilder(_Builder):
         if len(leaf) != end - begin + n or any(
             np.ndim(a) and len(a) != end - begin for a in (feature, threshold)
         ):
-            raise ValueError("the splits and leaves are not those of so many trees")
+            raise ValueError("the splits and leaves do not match the number of trees")
         self._append(n, end, ends, feature, threshold, nan_left, right, leaf, cls, base)
         if sets is not None:
             self._add_numbered(sets, n_splits)
@@ -307,7 +307,8 @@ class TreesBuilder(_Builder):
         first, none = self._n, -1
         if (trees.subset is None) != (self._subset is None):
             raise ValueError(
-                "the rounds so far and these differ in whether features are categories; begin anew"
+                "the existing rounds and the new ones disagree on which features are "
+                "categories; train a new model"
             )
         self.add_trees(
             np.diff(trees.offset), trees.feature, trees.threshold, trees.nan_left, trees.right, trees.leaf,
@@ -327,7 +328,7 @@ class TreesBuilder(_Builder):
         `end_round` count as a round. The bias is that of the first part.
         """
         if not 0 <= start <= self._n:
-            raise ValueError(f"there is no tree number {start}; give a number from 0 to {self._n}")
+            raise ValueError(f"there is no tree {start}; tree numbers go from 0 to {self._n}")
         begin, end, n = int(self._offset[start]), int(self._offset[self._n]), self._n
         rounds = [r - start for r in self._rounds[1:] if r > start or start == 0]
         if n - start > (rounds[-1] if rounds else 0):

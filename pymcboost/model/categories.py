@@ -10,7 +10,7 @@ from pymcboost.model.columns import names_of
 
 # Levels of a feature, and bytes of a name in UTF-8.
 MOST_LEVELS, LONGEST_NAME = 65535, 4096
-DENSE = "categorical features are columns of dense arrays or data frames; give X.toarray()"
+DENSE = "categorical features must be columns of dense arrays or data frames; give X.toarray()"
 TYPES = ("category", "categorical", "enum", "dictionary")
 # Whole numbers with a point.
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
@@ -311,11 +311,11 @@ def columns_of(wanted, X, d, frame):
         unknown = [name for name in wanted.ravel().tolist() if names is None or name not in names]
         if unknown:
             there = (
-                f"there are {', '.join(map(repr, names[:10]))}"
+                f"the columns are {', '.join(map(repr, names[:10]))}"
                 if names is not None
                 else (
-                    "X is no frame with names: give numbers of columns, from 0 on, or 'from_dtype' for "
-                    "those that a frame has as categories"
+                    "X has no column names; give column numbers, from 0, or 'from_dtype' for "
+                    "the categorical columns of a data frame"
                 )
             )
             raise ValueError(f"categorical_features: there is no column {unknown[0]!r}; {there}")
@@ -326,11 +326,13 @@ def columns_of(wanted, X, d, frame):
         if len(wanted) and not -d <= wanted.min() <= wanted.max() < d:
             unknown = wanted.min() if wanted.min() < -d else wanted.max()
             raise ValueError(
-                f"categorical_features: there is no column {unknown}; X has {d}, from 0 on"
+                f"categorical_features: there is no column {unknown}; X has {d} columns, "
+                "numbered from 0"
             )
         return np.unique(wanted % d).astype(np.int64)
     raise ValueError(
-        f"categorical_features must be 'from_dtype', None, a mask of {d} columns, or numbers or names of columns"
+        f"categorical_features must be 'from_dtype', None, a mask of {d} columns, or a list of "
+        "column numbers or names"
     )
 
 
@@ -342,7 +344,7 @@ def _names(column, shown, partial=False):
         what = (
             "is missing in all rows"
             if not names
-            else f"has {len(names)} levels, and at most {MOST_LEVELS} go"
+            else f"has {len(names)} levels, but at most {MOST_LEVELS} are supported"
         )
         raise ValueError(
             f"{shown} {what}; leave it out" + (", or merge rare levels" if names else "")
@@ -354,7 +356,8 @@ def _names(column, shown, partial=False):
             raise ValueError(f"{shown}: a level is not valid Unicode text: {error}") from None
         if "\0" in name or n_bytes > LONGEST_NAME:
             raise ValueError(
-                f"{shown}: {name[:40]!r} has a zero character, or over {LONGEST_NAME} bytes; shorten it"
+                f"{shown}: {name[:40]!r} has a zero character, or is longer than "
+                f"{LONGEST_NAME} bytes; shorten it"
             )
     return names
 
@@ -374,8 +377,9 @@ def _n_codes(column, shown, partial):
     if len(wrong) or not len(values):
         what = f"holds {wrong[0]:g}" if len(wrong) else "is missing in all rows"
         raise ValueError(
-            f"{shown} {what}; categories that are numbers must be codes: integers from 0 to {MOST_LEVELS - 1}. For "
-            "others, make it a category of a data frame: astype('category')"
+            f"{shown} {what}; numerical categories must be integer codes from 0 to "
+            f"{MOST_LEVELS - 1}. For other values, convert the column of the data frame: "
+            "astype('category')"
         )
     return int(values.max()) + 1
 

@@ -12,18 +12,21 @@ ENCODE = (
     "encode it as numbers (sklearn.preprocessing.OneHotEncoder, OrdinalEncoder or TargetEncoder)"
 )
 # What helps against text: in a training that has categories, in one that has none, and in a prediction.
-TEXT = f"name the column in categorical_features, which takes text of a data frame as categories, or {ENCODE}"
+TEXT = (
+    "name the column in categorical_features, which accepts text columns of a data frame, or "
+    f"{ENCODE}"
+)
 ALL_NUMBERS = (
-    f"{ENCODE}, or use VectorTreeBoostClassifier or MCBoostClassifier, which take columns of text as "
-    "categories"
+    f"{ENCODE}, or use VectorTreeBoostClassifier or MCBoostClassifier, which accept text "
+    "columns as categories"
 )
 NOT_TRAINED = (
-    "train with the column in categorical_features, which takes text of a data frame as categories, or give the "
-    "numbers that the training had in its place"
+    "train with the column in categorical_features, which accepts text columns of a data "
+    "frame, or give the numbers that the training had in this column"
 )
 DATES = (
-    "give the time since a date near it, in a unit that matters, such as (date - first_date) / np.timedelta64(1, 'h'), "
-    "and its parts (hour, weekday) where they matter"
+    "give the time since a reference date, in a suitable unit, such as (date - first_date) / "
+    "np.timedelta64(1, 'h'), and parts such as hour and weekday if they matter"
 )
 
 
@@ -46,8 +49,8 @@ def refuse_repeated_names(X, shown="X"):
     if len(set(names)) < len(names):
         name = next(name for name in names if names.count(name) > 1)
         raise ValueError(
-            f"{shown} has {names.count(name)} columns with the name {name!r}; columns of frames go by their names: "
-            "rename all but one of them, or leave them out"
+            f"{shown} has {names.count(name)} columns named {name!r}, but columns of data "
+            "frames are identified by name; rename all but one of them, or drop them"
         )
 
 
@@ -65,10 +68,11 @@ def in_order(X, names_of_model):
             for what, them in (("missing:", missing), ("unknown:", unknown))
             if them
         ]
-        parts = parts or ["some names stand more than once"]
+        parts = parts or ["some names occur more than once"]
         raise ValueError(
-            f"the columns of X are not those that the model was trained on ({'; '.join(parts)}). Frames go by name: "
-            "give the columns in feature_names, or X.to_numpy() to go by position"
+            f"the columns of X are not those the model was trained on ({'; '.join(parts)}). "
+            "Data frames are matched by name: give the columns in feature_names, or "
+            "X.to_numpy() to match them by position"
         )
     return X.select(names) if hasattr(X, "column_names") else X[names]
 
@@ -90,8 +94,8 @@ def refuse_no_rows(X):
     )
     if not table and (isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Sequence)):
         raise TypeError(
-            f"X is {'None' if X is None else f'of the type {name}'}; give rows of numbers: a NumPy array, a data frame "
-            "of pandas, polars or pyarrow, or a sparse matrix of SciPy"
+            f"X is {'None' if X is None else f'of type {name}'}; give rows of numbers: a NumPy "
+            "array, a pandas, polars or pyarrow data frame, or a SciPy sparse matrix"
         )
 
 
@@ -124,7 +128,7 @@ def wrong_value(X, allow_nan=True, text=TEXT):
     if len(shape) == 1 and shape[0] and X.dtype.kind == "O":
         return (
             _wrong_length(X)
-            or f"X[0] is of the type {type(X[0]).__name__}, not a row of numbers; give a table"
+            or f"X[0] is of type {type(X[0]).__name__}, not a row of numbers; give a table"
         )
     for j in range(shape[1] if len(shape) == 2 else 0):
         column = np.asarray(
@@ -158,7 +162,8 @@ def _wrong_length(X):
                 "no length" if n is None else counted(n, "value") for n in (lengths[0], length)
             )
             return (
-                f"X[{row}] has {other}, X[0] has {first}; give all rows the same number of values"
+                f"X[{row}] has {other}, but X[0] has {first}; give all rows the same number of "
+                "values"
             )
     return None
 
@@ -193,11 +198,11 @@ def _problem_of(value, allow_nan, text=TEXT):
     except (TypeError, ValueError):
         if isinstance(value, (str, bytes)):
             return "is text", text
-        return "is no number", "use NaN for a missing value"
+        return "is not a number", "use NaN for a missing value"
     if np.isinf(value):
         return "is infinite", "clip it, or use NaN for a missing value" if allow_nan else "clip it"
     return (
-        ("is missing", "fill it in before (impute)") if np.isnan(value) and not allow_nan else None
+        ("is missing", "fill it in first (impute)") if np.isnan(value) and not allow_nan else None
     )
 
 

@@ -54,9 +54,12 @@ class Covers:
         if X is None:
             return self._changed(replace(self.ensemble, cover=None)) if self.has_covers else self
         if self._kind.no_stages is not None:
-            raise ValueError(f"covers are rows of leaves; this model has none ({self._kind.NAME})")
+            raise ValueError(
+                "covers count the rows in each leaf, but this model has no leaves "
+                f"({self._kind.NAME})"
+            )
         if self.layout == "packed":
-            raise ValueError("a packed model holds no covers; save it with layout='list' first")
+            raise ValueError("a packed model cannot store covers; save it with layout='list' first")
         return self._changed(replace(self.ensemble, cover=count(self.ensemble, covering(self, X))))
 
 
@@ -64,7 +67,7 @@ def covering(model, X):
     """Rows of X that leaves are to be covered by, as they are counted."""
     X = model._rows.checked(X)
     if not X.shape[0]:
-        raise ValueError("covers need a row or more")
+        raise ValueError("covers need at least one row")
     return X
 
 

@@ -110,7 +110,7 @@ class EarlyExit:
                 at, looks(model.predict_early(X, way)[1], at[::-2][::-1], self.n_learners)
             )
         if X is None:
-            raise ValueError(f"way={way!r} needs rows X that the model has not been trained on")
+            raise ValueError(f"way={way!r} needs rows X that were not used to train the model")
         if way == "calibrated":
             head, thresholds = self._margins(X, at, rate)
         else:
@@ -183,7 +183,9 @@ class EarlyExit:
         if not (isinstance(rate, Real) and 0 < rate < 1):
             raise ValueError(f"rate must be above 0 and below 1, not {rate!r}")
         if (background is not None) != (way == "rejection"):
-            raise ValueError("background, a class of the model, goes with way='rejection'")
+            raise ValueError(
+                "background, a class of the model, is needed for way='rejection', and only for it"
+            )
 
     def early_obstacle(self, way: Early) -> str | None:
         """Explain why the model cannot have this early exit.
@@ -200,17 +202,19 @@ class EarlyExit:
         """
         own = self._own_exits()
         if self._kind.no_stages is not None and own and way not in own:
-            return f"no early exit {way!r}; a model of this kind has {', '.join(map(repr, own))}"
+            return (
+                f"this kind of model has no early exit {way!r}; it has {', '.join(map(repr, own))}"
+            )
         if self._kind.no_stages is not None and way not in own:
-            return f"an early exit leaves learners out; this model has none ({self._kind.NAME})"
+            return f"an early exit skips weak learners, but this model has none ({self._kind.NAME})"
         if self._kind.layout_of(self._sections()) == "packed":
             return "a packed model has no early exits; save it with layout='list' first"
         if self.link == "sigmoid":
-            return "an early exit gives one label; rows of this model have any number of them"
+            return "an early exit gives one label, but this model is multi-label"
         if self.ensemble.decoder != "linear":
             return (
-                "an early exit needs sums of learners for scores; this model decodes them from the columns of a code "
-                f"(decoder={self.ensemble.decoder!r})"
+                "an early exit needs scores that are sums over learners, but this model "
+                f"decodes them from the columns of a code (decoder={self.ensemble.decoder!r})"
             )
         return None
 
@@ -230,8 +234,9 @@ class EarlyExit:
         room = int(SHARE * plain / (values.itemsize * k * (k - 1)))
         if not room and len(values):
             raise ValueError(
-                f"the bounds of {k * (k - 1)} pairs of classes take {values[0].nbytes} bytes for a checkpoint, more "
-                f"than {SHARE:.0%} of this model's {plain}; way='calibrated' needs none"
+                f"the bounds of {k * (k - 1)} pairs of classes take {values[0].nbytes} bytes "
+                f"per checkpoint, more than {SHARE:.0%} of this model's {plain}; use "
+                "way='calibrated', which needs no bounds"
             )
         with_room = self._changed(
             exit=narrow(at), pair=values[max(0, len(values) - room) :].ravel()
@@ -408,6 +413,7 @@ def may_fail(n, rate, what, parts=1):
     if n * parts < need:
         shown = f"{need:.15g}"
         raise ValueError(
-            f"rate={rate:g} needs {shown} {what} or more, not {n * parts}; give more, or a larger rate"
+            f"rate={rate:g} needs at least {shown} {what}, but there are {n * parts}; give "
+            "more, or a larger rate"
         )
     return failing

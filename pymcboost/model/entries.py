@@ -139,7 +139,8 @@ class LeafEntries:
             shared = finite("shared", shared, (n_leaves,))
             if not on_grid(value) or not on_grid(shared):
                 raise ValueError(
-                    "entries beside shared numbers must be multiples of 2^-20 up to 8, and so must these"
+                    "if leaves have shared numbers, these and the entries must be multiples "
+                    "of 2^-20 with magnitude at most 8"
                 )
         return LeafEntries(start, cls.astype(np.uint16), value, n_classes, shared)
 
@@ -180,7 +181,8 @@ def checked(leaf, shape, bias):
     entries = isinstance(leaf, LeafEntries) and len(shape) == 2
     if entries and leaf.shared is not None and not on_grid(bias, LARGEST_BIAS):
         raise ValueError(
-            "a bias beside shared numbers of leaves must be a multiple of 2^-20 up to 2^20"
+            "if leaves have shared numbers, the bias must be a multiple of 2^-20 with "
+            "magnitude at most 2^20"
         )
     return leaf.canonical(*shape) if entries else finite("leaf", leaf, shape)
 
@@ -193,7 +195,7 @@ def halved(leaf):
     if not np.isfinite(half.value if entries else half).all():
         largest = np.abs(leaf.value if entries else leaf).max()
         raise ValueError(
-            f"leaves='float16' cannot hold a leaf of {largest:g}: the largest number is 65504"
+            f"leaves='float16' cannot store a leaf of {largest:g}: the largest number is 65504"
         )
     return half
 

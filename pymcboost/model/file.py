@@ -35,7 +35,7 @@ CHUNK = 1 << 20
 # Bytes of files before which the free memory is looked at, which takes longer than to read a small file.
 LARGE = 1 << 26
 MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
-UNSORTED = "class labels must be distinct and sorted, as numpy.unique gives them"
+UNSORTED = "class labels must be distinct and sorted, as numpy.unique returns them"
 DTYPES = {
     1: np.dtype("u1"),
     2: np.dtype("<u2"),
@@ -107,8 +107,8 @@ def _other_model(head, name, scorer):
     if library is None:
         return None
     return ModelFormatError(
-        f"{name}: this is a model of {'LightGBM' if library == 'lightgbm' else 'XGBoost'}, which "
-        f"pymcboost.export.from_{library} reads",
+        f"{name}: this is a model of {'LightGBM' if library == 'lightgbm' else 'XGBoost'}; "
+        f"read it with pymcboost.export.from_{library}",
         scorer.status,
     )
 
@@ -130,15 +130,15 @@ def read(path):
         is_file = stat.S_ISREG(size.st_mode)
         if is_file and size.st_size != promised:
             raise ModelFormatError(
-                f"{name}: the file has {size.st_size} bytes but its header says {promised}: it was cut "
-                "short, or bytes were added (byte 16)",
+                f"{name}: the file has {size.st_size} bytes but its header says {promised}: it "
+                "was cut short, or bytes were added (byte 16)",
                 scorer.status,
             )
         if promised > LARGE or not is_file:
             room = available_memory()
             if room is not None and promised > room:
                 raise MemoryError(
-                    f"{name}: the model has {in_words(promised)}, {in_words(room)} are free"
+                    f"{name}: the model takes {in_words(promised)}, but {in_words(room)} are free"
                 )
         if is_file:
             file.seek(0)
@@ -213,9 +213,7 @@ def label_sections(classes, n_classes):
     if classes.ndim != 1:
         raise ValueError(f"classes must be one-dimensional, but have {classes.ndim} dimensions")
     if not 2 <= len(classes) <= MAX_CLASSES:
-        raise ValueError(
-            f"the number of classes must be between 2 and {MAX_CLASSES}, not {len(classes)}"
-        )
+        raise ValueError(f"there must be from 2 to {MAX_CLASSES} classes, not {len(classes)}")
     if len(classes) != n_classes:
         raise ValueError(
             f"there are {len(classes)} class labels, but the ensemble has {n_classes} classes"
@@ -234,7 +232,8 @@ def label_sections(classes, n_classes):
         return _text_sections(classes)
     if classes.dtype.kind == "u" and classes.max() > np.iinfo(np.int64).max:
         raise ValueError(
-            f"the class label {classes.max()} is too large: integers must be below 2^63; give text"
+            f"the class label {classes.max()} is too large: integers must be below 2^63; use "
+            "text labels instead"
         )
     classes = classes.astype("<i8")
     if not (classes[1:] > classes[:-1]).all():
@@ -245,7 +244,8 @@ def label_sections(classes, n_classes):
 def _text_sections(classes):
     if not all(isinstance(label, str) for label in classes):
         raise ValueError(
-            "class labels must be integers, or strings; encode others first (sklearn.preprocessing.LabelEncoder does)"
+            "class labels must be integers or strings; encode others first, for example with "
+            "sklearn.preprocessing.LabelEncoder"
         )
     try:
         texts = [str(label).encode() for label in classes]
@@ -280,7 +280,7 @@ def class_labels(sections):
 def _plain(value):
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
-    raise TypeError(f"meta may hold what JSON can hold, not {type(value).__name__}")
+    raise TypeError(f"meta may contain only what JSON supports, not {type(value).__name__}")
 
 
 def meta_sections(meta):
@@ -313,9 +313,11 @@ def meta_sections(meta):
     try:
         data = text.encode()
     except UnicodeEncodeError as error:
-        raise ValueError(f"meta holds text that is not valid Unicode: {error}") from None
+        raise ValueError(f"meta contains text that is not valid Unicode: {error}") from None
     if len(data) > MAX_META:
-        raise ValueError(f"meta takes {len(data)} bytes as JSON, at most {MAX_META} are allowed")
+        raise ValueError(
+            f"meta takes {len(data)} bytes as JSON, but at most {MAX_META} are allowed"
+        )
     return [("meta", np.frombuffer(data, dtype="u1"))]
 
 
@@ -405,7 +407,7 @@ def encode(model, common, link="none"):
         raise ValueError(f"link must be one of {', '.join(map(repr, LINKS))}, not {link!r}")
     if not 1 <= model.n_features <= MAX_FEATURES:
         raise ValueError(
-            f"the number of features must be between 1 and {MAX_FEATURES}, not {model.n_features}"
+            f"the number of features must be from 1 to {MAX_FEATURES}, not {model.n_features}"
         )
     numbers = model.n_classes, model.n_features, LINKS.index(link), DECODERS.index(model.decoder)
     return _assemble(model.KIND, *numbers, [*model.sections(), ("BIAS", model.bias), *common])

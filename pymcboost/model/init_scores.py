@@ -36,13 +36,14 @@ def init_scores(given, n_rows, n_classes, *, pairs=True, shown="init_score"):
     if scores.shape != (n_rows, n_classes):
         other = f", or ({n_rows},): that of class 1 minus that of class 0" if pairs else ""
         raise ValueError(
-            f"{shown} has the shape {scores.shape}; give a score for each row and class, ({n_rows}, {n_classes}){other}"
+            f"{shown} has shape {scores.shape}; give one score per row and class, ({n_rows}, "
+            f"{n_classes}){other}"
         )
     if scores.size and not (-LARGEST <= scores.min() and scores.max() <= LARGEST):
         row, column = np.argwhere(~(np.abs(scores) <= LARGEST))[0].tolist()
         raise ValueError(
-            f"{shown} holds {scores[row, column]:g} in row {row}, column {column}; scores must be finite, and at most "
-            f"{LARGEST:g} in size"
+            f"{shown} contains {scores[row, column]:g} in row {row}, column {column}; scores "
+            f"must be finite, with magnitude at most {LARGEST:g}"
         )
     return scores
 
@@ -51,8 +52,9 @@ def refuse_init_score(init_score, name, takes):
     """Refuse ``init_score`` of an algorithm that does not begin at given scores."""
     if init_score is not None and not takes:
         raise TypeError(
-            f"{name} takes no init_score; VectorTreeBoostClassifier, MCBoostClassifier, LogitBoostClassifier, "
-            "MartClassifier, ABCLogitBoostClassifier and ABCMartClassifier do"
+            f"{name} does not support init_score; VectorTreeBoostClassifier, "
+            "MCBoostClassifier, LogitBoostClassifier, MartClassifier, ABCLogitBoostClassifier "
+            "and ABCMartClassifier do"
         )
 
 
@@ -60,5 +62,5 @@ def need_init_score(estimator, what, first):
     """Refuse rows without ``init_score`` in ``what`` an estimator does, where it was fitted with one."""
     if getattr(estimator, "_has_init_score", False) and not first:
         raise ValueError(
-            f"{what}: the model was fitted with init_score; give that of these rows, too"
+            f"{what}: the model was fitted with init_score; give the init_score of these rows, too"
         )

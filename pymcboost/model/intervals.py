@@ -7,7 +7,7 @@ import numpy as np
 from pymcboost.model.arrays import narrow
 from pymcboost.model.kind import Kind
 
-MERGED = "this model is an interval table, in which the stumps of a feature are merged"
+MERGED = "this model is an interval table, which merges the stumps of each feature"
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Intervals(Kind):
     """
 
     KIND, NAME = 2, "interval table"
-    no_stages = f"{MERGED}: it has no stages"
+    no_stages = f"{MERGED}, so it has no stages"
     additive = True
 
     feature: np.ndarray
@@ -61,8 +61,8 @@ class Intervals(Kind):
             )  # turns the -0 of what was too small into +0
         if not np.isfinite(table).all():
             raise ValueError(
-                f"layout='interval' cannot hold a score of {np.abs(self.table).max():g}, float32 ends at 3.4e38; "
-                "save it with layout='list'"
+                f"layout='interval' cannot store a score of {np.abs(self.table).max():g}, "
+                "because float32 ends at 3.4e38; save the model with layout='list'"
             )
         return replace(self, table=table)
 
@@ -70,7 +70,8 @@ class Intervals(Kind):
         """The same in float32, as there is no other layout; see `Kind`."""
         if layout not in (None, "interval") or leaves != "float32":
             raise ValueError(
-                f"{MERGED}: no other layout can be had from it; save that from the estimator or the original file"
+                f"{MERGED}, so it cannot be converted to another layout; save that from the "
+                "estimator or the original file"
             )
         return self.single()
 

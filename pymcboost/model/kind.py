@@ -77,7 +77,7 @@ class Kind:
     def merge(self):
         """The same function as a table of intervals per feature, where there is one."""
         raise ValueError(
-            f"an interval table is for stumps; a {self.NAME} has one layout (layout='list')"
+            f"an interval table is for stumps; a {self.NAME} supports only layout='list'"
         )
 
     def half(self):
@@ -95,7 +95,7 @@ class Kind:
         if layout == "packed":
             return KINDS[PACKED].of(self.canonical(), leaves)
         if leaves == "int8":
-            raise ValueError(f"leaves='int8' is for layout='packed', not for layout={layout!r}")
+            raise ValueError(f"leaves='int8' needs layout='packed', not layout={layout!r}")
         model = self.canonical() if layout == "list" else self.merge().single()
         return model if leaves == "float32" else model.half()
 
@@ -159,8 +159,9 @@ class Kind:
         sets = self.sets()
         if sets is not None and sets[0].any():
             raise ValueError(
-                f"{what} need thresholds in all splits, and this model has categories; train it with "
-                f"categorical_features=None on columns of numbers (OrdinalEncoder, TargetEncoder){remedy}"
+                f"{what} need a threshold in every split, but this model has categories; train "
+                "it with categorical_features=None on numerical columns (OrdinalEncoder, "
+                f"TargetEncoder){remedy}"
             )
 
     def _shown_sets(self):
@@ -238,7 +239,8 @@ class Kind:
     def each_tree(self):
         """Yield (feature, threshold, nan_left, right, leaf, cls, base) of every weak learner, see `Trees.each_tree`."""
         raise ValueError(
-            f"this model is a {self.NAME}, in which weak learners are merged: none can be had from it"
+            f"this model is a {self.NAME}, which merges its weak learners, so there is none to "
+            "extract"
         )
 
     def splits(self):
@@ -289,8 +291,8 @@ class Machine(Kind):
     """Base of linear and kernel machines, whose ``intercept`` is the bias."""
 
     no_stages = (
-        "this model is a linear or kernel machine, into which all rounds have been merged: it has no stages; "
-        "train one with fewer rounds"
+        "this model is a linear or kernel machine that merges all rounds, so it has no "
+        "stages; train one with fewer rounds"
     )
     allows_missing = False
 

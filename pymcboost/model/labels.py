@@ -44,13 +44,12 @@ class Labels:
             If the model is not a multi-label model.
         """
         if self.link != "sigmoid":
-            raise ValueError(
-                "thresholds are for models with any number of labels a row, link 'sigmoid'"
-            )
+            raise ValueError("thresholds are only for multi-label models (link 'sigmoid')")
         above = np.asarray(above, dtype=np.float64)
         if above.shape not in ((), (self.n_classes_,)):
             raise ValueError(
-                f"above must be a number or {self.n_classes_} numbers, but has shape {above.shape}"
+                f"above must be one number or {self.n_classes_} numbers, but has shape "
+                f"{above.shape}"
             )
         above = np.broadcast_to(above, (self.n_classes_,))
         return self._changed(ABOV=dict(file.threshold_sections(above)).get("ABOV"))

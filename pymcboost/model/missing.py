@@ -15,12 +15,12 @@ MOST_LISTED = 100_000
 # Numbers that are looked at together.
 PIECE = 1 << 20
 REMEDY = (
-    "fill it in (impute) or correct it, train on rows that miss values there, or use missing='allow': each split then "
-    "sends it to one of its sides"
+    "fill it in (impute), correct it, train on rows with missing values in this column, or "
+    "use missing='allow', which sends it to one side of each split"
 )
 UNKNOWN = (
-    "this model does not say which columns had missing values in training; models of other libraries and models with "
-    "another meta do not"
+    "this model does not record which columns had missing values in training; only models "
+    "that pymcboost trained, with their original meta, do"
 )
 
 
@@ -90,7 +90,7 @@ class MissingColumns:
         """What is wrong with a missing value in this column, in words; ``name`` is what it is called."""
         categorical = self.categories is not None and column in self.categories.feature
         what = (
-            "a value is missing, or is none of the categories"
+            "a value is missing or not one of the categories"
             if categorical
             else "a value is missing"
         )

@@ -29,8 +29,8 @@ Leaves = Literal["float32", "float16", "int8"]
 __all__ = ["Model", "ModelFormatError", "load_model"]
 
 CORRECTIVE = (
-    "this model is totally corrective: every round changed the coefficients of all weak learners, so that its first "
-    "rounds are no model; train one with fewer rounds"
+    "this model is totally corrective: every round changed the coefficients of all weak "
+    "learners, so its first rounds are not a model; train one with fewer rounds"
 )
 
 
@@ -333,7 +333,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         """
         X = self._rows.checked(X)
         if hasattr(X, "indptr"):
-            raise ValueError("features are those of dense rows; give X.toarray()")
+            raise ValueError("give dense rows: X.toarray()")
         with np.errstate(over="ignore"):
             return X.astype(np.float32, copy=False)
 
@@ -388,7 +388,8 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         if early is not None:
             if init_score is not None:
                 raise ValueError(
-                    "an early exit knows the scores of the model only; leave out early, or init_score"
+                    "an early exit takes only the scores of the model into account; leave out "
+                    "early or init_score"
                 )
             return self.predict_early(self._accepted(X, missing), early, n_jobs)[0]
         if self.link == "sigmoid":
@@ -602,8 +603,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
             scorer = file.check(state["file"])
         except ModelFormatError as error:
             raise ModelFormatError(
-                f"this model was pickled by pymcboost {state['version']}, this is pymcboost {__version__}: {error}. "
-                "A file made by save() is what other versions are meant to read",
+                f"this model was pickled by pymcboost {state['version']}, but this is "
+                f"pymcboost {__version__}: {error}. Use save() for models that other versions "
+                "must be able to read",
                 error.status,
             ) from None
         self.__init__(state["file"], scorer)

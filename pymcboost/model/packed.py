@@ -20,7 +20,10 @@ BLOCK = 1 << 16
 CLASSES, MISSING, HALF, HALF_LEAVES = 1, 2, 4, 8
 HEADER = "<IIIIIH10B"
 ITEMS = {1: 1, 2: 2, 4: 3}
-ONLY = "layout='packed' is for trees whose leaves are added up, without {}; save the model with layout='list'"
+ONLY = (
+    "layout='packed' is for trees whose leaf values are summed, without {}; save the model with "
+    "layout='list'"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +78,7 @@ def packed(ensemble, leaves):
         "base classes": ensemble.base,
         "a code": ensemble.code,
     }
-    without["covers (with_covers(None) takes them away)"] = ensemble.cover
+    without["covers (remove them with with_covers(None))"] = ensemble.cover
     for what, there in without.items():
         if there is not None:
             raise ValueError(ONLY.format(what))
@@ -89,8 +92,9 @@ def packed(ensemble, leaves):
     value, leaf = np.unique(ensemble.leaf.astype(np.float32), return_inverse=True)
     if len(value) > MOST_VALUES:
         raise ValueError(
-            f"the leaves have {len(value)} different values, and layout='packed' has room for {MOST_VALUES}; give "
-            "leaves='int8', which rounds them, or train with leaf_levels and one learning_rate"
+            f"the leaves have {len(value)} different values, but layout='packed' has room for "
+            f"{MOST_VALUES}; use leaves='int8', which rounds them, or train with leaf_levels "
+            "and a constant learning_rate"
         )
     rounds = None if (np.diff(ensemble.rounds) == 1).all() else narrow(np.diff(ensemble.rounds))
     leaf = leaf.reshape(ensemble.leaf.shape)
@@ -114,7 +118,7 @@ def rounded(leaf):
     step = np.ldexp(np.ceil(np.ldexp(mantissa, STEP_BITS)), int(exponent) - STEP_BITS)
     if np.rint(largest / step) * step > np.finfo(np.float32).max:
         raise ValueError(
-            f"leaves='int8' cannot hold a leaf of {largest:g}: its rounded value is beyond float32"
+            f"leaves='int8' cannot store a leaf of {largest:g}: its rounded value is beyond float32"
         )
     return (np.rint(leaf.astype(np.float64) / step) * step).astype(np.float32) + np.float32(0)
 

@@ -53,7 +53,7 @@ def own(X):
             np.nan
         )
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
-        raise TypeError("X is a lazy frame, whose rows are not there yet; give X.collect()")
+        raise TypeError("X is a lazy frame without data; use X.collect()")
     if not hasattr(X, "__dlpack__") or isinstance(X, np.ndarray):
         return X
     if not hasattr(X, "__array__"):
@@ -100,12 +100,13 @@ def check_shape(X, n_features):
     """Refuse rows that are no matrix, or one of other features than a model has."""
     if len(X.shape) != 2:
         raise ValueError(
-            f"X must be two-dimensional, but has shape {X.shape}; reshape(1, -1) makes one row a matrix"
+            f"X must be two-dimensional, but has shape {X.shape}; to give one row, use "
+            "reshape(1, -1)"
         )
     if X.shape[1] != n_features:
         raise ValueError(
-            f"X has {counted(X.shape[1], 'feature')}, but this model needs {n_features}; give the columns of the "
-            "training, in their order"
+            f"X has {counted(X.shape[1], 'feature')}, but the model was trained on "
+            f"{n_features}; give the same columns in the same order"
         )
 
 
@@ -116,8 +117,8 @@ def joined(parts):
         largest = max(int(part.max(initial=0)) for part in parts)
         if largest >= 2**63:
             raise ValueError(
-                f"y has the label {largest}, and signed integers elsewhere; labels that are integers must lie in "
-                "[-2^63, 2^63 - 1]: give all labels as text"
+                f"y has the label {largest} next to signed integers; integer labels must lie "
+                "in [-2^63, 2^63 - 1]. Convert all labels to text"
             )
         parts = [part.astype(np.int64) for part in parts]
     return np.concatenate(parts)
@@ -335,8 +336,9 @@ class Rows:
             if refused.any():
                 row = int(refused.argmax())
                 raise ValueError(
-                    f"row {first + row} of X holds {self._refused(X, row)}; linear and kernel machines need finite "
-                    "numbers: fill in missing values before (impute), clip or scale others"
+                    f"row {first + row} of X contains {self._refused(X, row)}; linear and "
+                    "kernel machines need finite numbers: impute missing values, and clip or "
+                    "scale the others"
                 )
         return out if best is None else best
 

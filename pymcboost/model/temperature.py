@@ -66,15 +66,15 @@ def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
     weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=np.float64)
     if scores.ndim != 2 or codes.shape != (len(scores),) or weight.shape != (len(scores),):
         raise ValueError(
-            f"scores of shape {scores.shape}, {codes.shape} classes and {weight.shape} weights do not belong together"
+            f"scores of shape {scores.shape}, codes of shape {codes.shape} and weights of "
+            f"shape {weight.shape} do not match"
         )
     if not np.isfinite(scores).all() or not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError(
-            "scores and weights of a calibration must be finite, and weights 0 or more"
-        )
+        raise ValueError("scores and weights for a calibration must be finite, and weights >= 0")
     if not weight.any():
         raise ValueError(
-            "calibration needs rows with a positive weight: all weights are 0, or there are no rows"
+            "calibration needs rows with a positive weight, but all weights are 0 or there "
+            "are no rows"
         )
     z = below_top(scores, link)
     right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
@@ -122,14 +122,15 @@ def codes_of(y, classes, what="calibrate on"):
         raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
     row = missing_label(y) if y.dtype.kind in "Of" else None
     if row is not None:
-        raise ValueError(f"y has no label in row {row}; leave out such rows")
+        raise ValueError(f"y has no label in row {row}; leave out rows without a label")
     text = {kind in "OSU" for kind in (y.dtype.kind, classes.dtype.kind)}
     at = positions(classes, y) if len(text) == 1 else np.full(len(y), -1)
     known = at >= 0
     if not known.all():
         raise ValueError(
-            f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r} of type {y.dtype}, which is no class of the model; "
-            f"{what} rows of its classes, {classes[:3].tolist()}... of type {classes.dtype}"
+            f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r} of type {y.dtype}, which "
+            f"is not a class of the model; {what} rows of its classes, "
+            f"{classes[:3].tolist()}... of type {classes.dtype}"
         )
     return at
 
@@ -212,20 +213,21 @@ class Calibration:
     def _need_probabilities(self):
         if not self.has_probabilities:
             raise ValueError(
-                "this model has no link from scores to probabilities; use decision_function or predict, or give it a "
-                "temperature by calibrated(X, y)"
+                "this model has no link from scores to probabilities; use decision_function "
+                "or predict, or calibrate the model with calibrated(X, y)"
             )
 
     def _refuse_labels(self, what):
         if self.link == "sigmoid":
             raise ValueError(
-                f"{what} is for models of one class a row; this one has any number of labels"
+                f"{what} needs a model with one class per row; this one is multi-label"
             )
 
     def _refuse_shares(self, what):
         if self.link == "shares":
             raise ValueError(
-                f"{what} is for scores whose softmax is taken; those of this model are sums of probabilities"
+                f"{what} needs scores that go through a softmax; the scores of this model are "
+                "sums of probabilities"
             )
 
     def predict_log_proba(

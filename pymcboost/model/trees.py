@@ -277,7 +277,7 @@ class Trees(Kind):
             not np.array_equal(numbers, np.arange(1, len(numbers) + 1))
             or len(self.subset_start) != len(numbers) + 1
         ):
-            raise ValueError("subset must number the sets from 1 on, in the order of their splits")
+            raise ValueError("subset must number the sets from 1, in the order of their splits")
         bits = np.ascontiguousarray(self.subset_bits, dtype=np.uint8)
         return subset, rising("subset_start", self.subset_start, len(bits)), bits, self.categories
 
@@ -292,10 +292,11 @@ class Trees(Kind):
                 )
             if self.decoder != "linear" and len(code) > MOST_DECODED:
                 raise ValueError(
-                    f"a code with decoder={self.decoder!r} has at most {MOST_DECODED} columns, not {len(code)}"
+                    f"a code with decoder={self.decoder!r} has at most {MOST_DECODED} columns, "
+                    f"not {len(code)}"
                 )
             if vector or not len(code):
-                raise ValueError("code needs a row or more, and trees with cls")
+                raise ValueError("code needs at least one row, and trees with cls")
         columns = k if code is None else len(code)
         if not vector:
             cls = integers("cls", cls, t)
@@ -308,11 +309,11 @@ class Trees(Kind):
             if (base < 0).all():
                 base = None
             elif vector:
-                raise ValueError("base must be None or -1 where leaves have a value for each class")
+                raise ValueError("base must be None or -1 if leaves have one value per class")
             elif (base == cls).any():
                 raise ValueError("base must not be the tree's own class")
             elif code is not None:
-                raise ValueError("base must be None or -1 where there is a code")
+                raise ValueError("base must be None or -1 if there is a code")
         return code, cls, base
 
     def merge(self):
@@ -320,15 +321,17 @@ class Trees(Kind):
         splits = np.diff(self.offset)
         if self.subset is not None:
             raise ValueError(
-                "an interval table has no categories; save the model as a list (layout='list')"
+                "an interval table cannot store categories; save the model with layout='list'"
             )
         if (splits > 1).any():
             raise ValueError(
-                "an interval table is for stumps; save trees with more than one split with layout='list' or 'packed'"
+                "an interval table is for stumps; save trees with more than one split with "
+                "layout='list' or 'packed'"
             )
         if self.decoder != "linear":
             raise ValueError(
-                f"an interval table is for sums; a code with decoder={self.decoder!r} has a list only"
+                f"an interval table is for summed scores; a code with decoder={self.decoder!r} "
+                "needs layout='list'"
             )
         stumps = self.as_stumps()
         return merged(stumps if self.code is not None else stumps.canonical())

@@ -92,7 +92,7 @@ class Booster:
     # Whether leaves follow from the rows in them; there is a `refit_round` then.
     refits = False
     # What ends a training before its last round.
-    ends_when = "no weak learner has an edge any more"
+    ends_when = "no weak learner has a positive edge"
     # Rounds after which the state is rebuilt from the scores, against drift.
     restart_every: int | None = None
     # Whether a temperature of few rows is corrected by a second model.
@@ -193,8 +193,9 @@ class Booster:
     def why_constant(self):
         """What to say of a constant model."""
         return (
-            "no weak learner separates the classes at all: the model is constant. Are all features constant or "
-            "missing, or is a bound on the weak learners out of proportion?"
+            "no weak learner separates the classes at all: the model is constant. Check "
+            "whether all features are constant or missing, or whether a limit on the weak "
+            "learners is too strict"
         )
 
     def kept(self):
@@ -305,8 +306,8 @@ class Booster:
             is_now = shown_own(now[name]) if name == "loss" and name in was else now.get(name)
             if name in was and was[name] != is_now:
                 raise ValueError(
-                    f"{previous.how}: the model so far has {name}={was[name]!r}, now it is {is_now!r}; "
-                    "keep to it, or begin anew"
+                    f"{previous.how}: the existing model has {name}={was[name]!r}, but now it "
+                    f"is {is_now!r}; use the same value, or train a new model"
                 )
 
     def _check_form(self, previous):
@@ -318,7 +319,8 @@ class Booster:
         if len({one.form() for one in ensembles}) > 1:
             where = "init_model" if previous.how == "init_model" else "the checkpoint"
             raise ValueError(
-                f"the rounds in {where} are not those of a {self.name}; begin anew without it"
+                f"the rounds in {where} do not belong to a {self.name}; train a new model "
+                "without it"
             )
 
     def go_on(self, previous):

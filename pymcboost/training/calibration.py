@@ -57,8 +57,8 @@ MOST_RISE = 4.0
 SHARE_OUTSIDE, MOST_SOFT, BIAS = 0.8, 30.0, 0.905
 
 UNSEEN = (
-    "cv: no fold trains on a class that it holds out, so that there is no temperature; use stratified folds, or set "
-    "calibrate=None"
+    "cv: no fold trains on a class that it holds out, so there is no temperature; use "
+    "stratified folds, or set calibrate=None"
 )
 
 
@@ -73,8 +73,9 @@ def check_rows(estimator, dataset, held):
     if held is not None:
         if not _known(held).any():
             raise ValueError(
-                f"the validation set {held.name!r} has no row of positive weight with a label of the training, so that "
-                "there is no temperature; give such rows, or set calibrate=None"
+                f"the validation set {held.name!r} has no row with positive weight and a label "
+                "that the training knows, so there is no temperature; give such rows, or set "
+                "calibrate=None"
             )
         return None
     if (
@@ -276,8 +277,9 @@ def priors(estimator, classes, weight):
     if np.isinf(found).any():
         at = found.argmax()
         raise ValueError(
-            f"{type(estimator).__name__}: restore_priors divides by the weights of the classes, and that of "
-            f"{classes.tolist()[at]!r} is {weight[at]:g}; leave its rows out, or set restore_priors=False"
+            f"{type(estimator).__name__}: restore_priors divides by the class weights, and the "
+            f"weight of {classes.tolist()[at]!r} is {weight[at]:g}; leave out the rows of this "
+            "class, or set restore_priors=False"
         )
     return found
 
@@ -329,7 +331,7 @@ class CalibratesOnRows:
         need_init_score(self, "calibrate_on", first)
         if self.model_.link == "sigmoid":
             raise ValueError(
-                "calibrate_on: a temperature is for a class for each row, not for any number of labels"
+                "calibrate_on: a temperature needs one class per row; multi-label models have none"
             )
         weight = weights_of_rows(sample_weight, X)
         codes = codes_of(y, self.classes_)

@@ -153,13 +153,17 @@ def as_callback(one):
         return copy.copy(one) if vars(type(one)).get("of_one_training") else one
     if isinstance(one, type):
         raise TypeError(
-            f"callbacks: {one.__name__} is a class; give an object of it, {one.__name__}(...)"
+            f"callbacks: {one.__name__} is a class; give an instance, {one.__name__}(...)"
         )
     after_round = getattr(one, "after_round", None)
     if not callable(after_round):
-        remedy = "; for LightGBM's early_stopping and log_evaluation set early_stopping, n_iter_no_change and verbose"
+        remedy = (
+            "; instead of LightGBM's early_stopping and log_evaluation, set early_stopping, "
+            "n_iter_no_change and verbose"
+        )
         raise TypeError(
-            f"callbacks: {one!r} has no method after_round(state); give objects that have one{remedy * callable(one)}"
+            f"callbacks: {one!r} has no method after_round(state); give objects that have "
+            f"one{remedy * callable(one)}"
         )
     return _UserCallback(after_round)
 
@@ -174,7 +178,7 @@ def as_callbacks(given):
     for number, one in enumerate(given):
         if any(one is other for other in given[:number]):
             raise ValueError(
-                f"callbacks: one {type(one).__name__} is there twice; give each object once"
+                f"callbacks: one {type(one).__name__} is listed twice; give each object once"
             )
     return [as_callback(one) for one in given]
 
@@ -303,9 +307,7 @@ class EarlyStopping(Callback):
         if not over or state.n_rounds >= state.n_estimators:
             return False
         name = self.metrics[0].name
-        state.ended = (
-            f"the validation {name} did not improve in {counted(self.patience, 'round')} more"
-        )
+        state.ended = f"the validation {name} did not improve for {counted(self.patience, 'round')}"
         return True
 
     def after_training(self, state):
@@ -421,5 +423,6 @@ class WarnOfNothingToAdd(Callback):
         """Compare what is there with what is wanted."""
         if state.n_rounds == state.n_estimators and not state.resumed:
             warn(
-                f"warm_start: the model already has n_estimators={state.n_rounds} rounds; nothing to add"
+                f"warm_start: the model already has n_estimators={state.n_rounds} rounds, so "
+                "there is nothing to add"
             )

@@ -27,7 +27,7 @@ from pymcboost.training.loop import as_column
 
 Estimator = TypeVar("Estimator", bound=BoostingClassifier)
 FORMAT = 4
-AGAIN = "remove the file (or name another) to begin anew"
+AGAIN = "remove the file, or name another one, to start again"
 # Arrays of a file: booleans, numbers, dates and text.
 ARRAY_KINDS = "biufcMmSU"
 KEYS = {"format", "rounds", "best_round", "seed", "data", "arrays", "best"}
@@ -39,7 +39,7 @@ CV_OF_METRICS = ("mean_", "folds_")
 DATA = {
     "X": "the features",
     "y": "the labels",
-    "weight": "the weights of the rows",
+    "weight": "the sample weights",
     "init_score": "the init_score",
     "validation": "the validation set",
     "groups": "the groups",
@@ -165,20 +165,24 @@ class Checkpoint(Callback):
         params = booster.params
         if params.warm_start:
             raise ValueError(
-                "warm_start adds rounds to the estimator's own model, a checkpoint to that of its file: use one"
+                "warm_start adds rounds to the estimator's own model, a checkpoint to the "
+                "model in its file; use only one of them"
             )
         if booster.goes_on:
             raise ValueError(
-                "init_model adds rounds to a model, a checkpoint to that of its file: use one"
+                "init_model adds rounds to a given model, a checkpoint to the model in its "
+                "file; use only one of them"
             )
         if isinstance(params.random_state, np.random.RandomState):
             raise ValueError(
-                "random_state is a RandomState instance, whose state no checkpoint keeps: give an integer, or None"
+                "random_state is a RandomState instance, whose state a checkpoint cannot "
+                "store; give an integer or None"
             )
         if not booster.resumable:
             raise ValueError(
-                f"{booster.name} keeps no checkpoints: its rounds are merged into one machine, from which a training "
-                "would not go on to the same bytes; use warm_start to add rounds"
+                f"{booster.name} cannot write checkpoints: its rounds are merged into one "
+                "machine, from which training could not continue exactly; use warm_start to "
+                "add rounds"
             )
         self._workers, self._best, self._last, self.resumed = booster.workers, None, None, 0
         self._saved = self._read_for_all()
@@ -200,22 +204,23 @@ class Checkpoint(Callback):
         )
         if found:
             raise ValueError(
-                f"{self._name()} is the checkpoint of another training: {'; '.join(found)}. Train with the parameters "
-                f"and data of then, or {AGAIN}"
+                f"{self._name()} is the checkpoint of a different training: "
+                f"{'; '.join(found)}. Use the same parameters and data, or {AGAIN}"
             )
         if plan.n_estimators != "auto" and rounds > plan.n_estimators:
             raise ValueError(
-                f"{self._name()} has {counted(rounds, 'round')}, more than n_estimators={plan.n_estimators}. "
-                f"Raise that, or {AGAIN}"
+                f"{self._name()} has {counted(rounds, 'round')}, more than "
+                f"n_estimators={plan.n_estimators}. Increase n_estimators, or {AGAIN}"
             )
         if model.meta.get("version") != __version__:
             warn(
-                f"{self._name()} was written by pymcboost {model.meta.get('version')}, this is {__version__}: the "
-                "model may differ slightly from one without a stop"
+                f"{self._name()} was written by pymcboost {model.meta.get('version')}, but "
+                f"this is {__version__}: the model may differ slightly from that of an "
+                "uninterrupted training"
             )
         self.resumed = self._written = rounds
         if self.note is not None:
-            self.note(f"going on from the {counted(rounds, 'round')} in {self._name()}")
+            self.note(f"continuing from the {counted(rounds, 'round')} in {self._name()}")
         state = {
             name: saved[name]
             for name in ("history", "gain", "best_gain", "best_round", "cv_results")
@@ -287,7 +292,7 @@ class Checkpoint(Callback):
             )
             self._written = rounds
         except (OSError, ValueError) as error:  # hours of training are worth more than the file
-            warn(f"no checkpoint after round {rounds}: {error}")
+            warn(f"could not write a checkpoint after round {rounds}: {error}")
 
     def _read_for_all(self):
         """What the file of the first worker holds, None where there is none; what is wrong with it is so for all."""
@@ -326,7 +331,7 @@ class Checkpoint(Callback):
             saved = None
         if saved is None:
             raise ValueError(
-                f"{self._name()} is not a checkpoint that pymcboost {__version__} can use; {AGAIN}"
+                f"{self._name()} is not a checkpoint that pymcboost {__version__} can read; {AGAIN}"
             )
         return saved
 
@@ -343,11 +348,11 @@ def _array(entry):
     shape = entry["shape"]
     data = base64.b64decode(entry["data"], validate=True)
     if dtype.kind not in ARRAY_KINDS or not dtype.itemsize:
-        raise ValueError(f"there are no arrays of {dtype}")
+        raise ValueError(f"{dtype} arrays are not supported")
     if not all(type(size) is int and size >= 0 for size in shape) or math.prod(
         shape
     ) * dtype.itemsize != len(data):
-        raise ValueError(f"{len(data)} bytes are no array of {dtype} with the shape {shape}")
+        raise ValueError(f"{len(data)} bytes do not form a {dtype} array of shape {shape}")
     return np.ndarray(shape, dtype, data).copy()
 
 
@@ -492,24 +497,26 @@ def _data_differences(before, now):
     """In words, what the data of a checkpoint have otherwise."""
     sizes = [name for name in ("rows", "features") if before.get(name) != now[name]]
     if sizes:
-        return [f"the data had {before.get(name)} {name}, they have {now[name]}" for name in sizes]
+        return [
+            f"the data had {before.get(name)} {name}, now they have {now[name]}" for name in sizes
+        ]
     if before.get("sparse") != now["sparse"]:
         was, now = ("sparse", "dense") if before.get("sparse") else ("dense", "sparse")
-        return [f"the features were {was}, they are {now}"]
+        return [f"the features were {was}, now they are {now}"]
     return [f"{words} differ" for name, words in DATA.items() if before.get(name) != now[name]]
 
 
 def _differences(before, now, defaults):
     """What a new training has other than the model's: algorithm and parameters."""
     if before.get("algorithm") != now["algorithm"]:
-        return [f"the algorithm was {before.get('algorithm')}, it is {now['algorithm']}"]
+        return [f"the algorithm was {before.get('algorithm')}, now it is {now['algorithm']}"]
     old, new = before.get("params", {}), now["params"]
     was, is_now = (
         {**defaults, **old},
         {**defaults, **new},
     )  # other versions write other defaults out
     return [
-        f"{name} was {_shown(old, name)}, it is {_shown(new, name)}"
+        f"{name} was {_shown(old, name)}, now it is {_shown(new, name)}"
         for name in sorted({*old, *new} - {"n_estimators"})
         if was.get(name) != is_now.get(name)
     ]

@@ -25,28 +25,28 @@ def previous_of(init_model, estimator):
     now = values_of(estimator)
     if now["warm_start"]:
         raise ValueError(
-            "warm_start adds rounds to the estimator's own model, init_model to the one given: use one"
+            "warm_start adds rounds to the estimator's own model, init_model to the given "
+            "one; use only one of them"
         )
     if now["n_estimators"] == "auto":
         raise ValueError(
-            'n_estimators="auto" begins anew in every fold; give the rounds that init_model gets'
+            'n_estimators="auto" trains new models in every fold, so it cannot be used with '
+            "init_model; give the number of rounds to add"
         )
     source = load_model(init_model) if isinstance(init_model, (str, PathLike)) else init_model
     model = getattr(source, "model_", source)
     if not isinstance(model, Model):
         raise TypeError(
-            f"init_model must be a Model, a file of one or a fitted estimator, not {init_model!r}"
+            f"init_model must be a Model, a model file or a fitted estimator, not {init_model!r}"
         )
     was = model.information.get("algorithm", "unknown")
     if was != estimator.algorithm:
         raise ValueError(
-            f"init_model: its algorithm is {was}; {type(estimator).__name__} goes on from models of "
-            f"{estimator.algorithm}, as they were saved"
+            f"init_model: its algorithm is {was}, but {type(estimator).__name__} can only "
+            f"continue {estimator.algorithm} models, with their original meta"
         )
     if not model.has_stages:
-        raise ValueError(
-            f"init_model: no rounds can be added to {model!r}, in which they are merged; begin anew"
-        )
+        raise ValueError(f"init_model: no rounds can be added to {model!r}; train a new model")
     refuse_reweighted(model, "init_model: its bias")
     gain = Gains.of(source.gain_) if hasattr(source, "gain_") else Gains(model.n_features_in_)
     history = getattr(source, "history_", {})
@@ -64,7 +64,7 @@ def refuse_reweighted(model, what):
     begins_at_zero = name in PAIRWISE or (name in LOSSES and not LOSSES[name].begins)
     if model.ensemble.bias.any() and not params.get("restore_priors") and begins_at_zero:
         raise ValueError(
-            f"{what} comes from reweighted(), and would be lost; give it as it was before"
+            f"{what} comes from reweighted() and would be lost; give the model before reweighting"
         )
 
 
@@ -84,7 +84,8 @@ def of_last_fit(draft):
     was = draft._left
     if now[:2] != was[:2] or rounds != draft.n_estimators_:
         raise ValueError(
-            "warm_start: model_ was cut, merged or replaced after the last fit; fit anew"
+            "warm_start: model_ was truncated, merged or replaced after the last fit; set "
+            "warm_start=False to train a new model"
         )
     if was[2] is None and now[2] is not None:
         refuse_reweighted(model, "warm_start: the bias of model_")
@@ -92,7 +93,8 @@ def of_last_fit(draft):
         now[2], was[2], rtol=2**-8, atol=1e-6
     ):  # leaves may be float16
         raise ValueError(
-            "warm_start: the bias of model_ comes from reweighted(), and would be lost; give it as it was before"
+            "warm_start: the bias of model_ comes from reweighted() and would be lost; give "
+            "the model before reweighting"
         )
     return Previous(model, draft.n_estimators_, draft.history_, Gains.of(draft.gain_), draft._kept)
 
@@ -102,11 +104,13 @@ def check_first_scores(draft, has_init_score):
     had_init_score = getattr(draft, "_has_init_score", False)
     if had_init_score and not has_init_score:
         raise ValueError(
-            "warm_start: the rounds so far were fitted with init_score; give that of these rows again"
+            "warm_start: the existing rounds were fitted with init_score; give the init_score "
+            "of these rows again"
         )
     if has_init_score and not had_init_score:
         raise ValueError(
-            "warm_start: the rounds so far were fitted without init_score; leave it out, or fit anew"
+            "warm_start: the existing rounds were fitted without init_score; leave it out, or "
+            "set warm_start=False"
         )
 
 
@@ -114,7 +118,8 @@ def check_columns(n_features, names, model):
     """Refuse rows of other features than the model's; ``names`` are theirs, None where they have none."""
     if n_features != model.n_features_in_:
         raise ValueError(
-            f"init_model: it has {counted(model.n_features_in_, 'feature')}, X has {n_features}; give the same columns"
+            f"init_model: it has {counted(model.n_features_in_, 'feature')}, but X has "
+            f"{n_features}; give the same columns"
         )
     if names is not None and model.feature_names is not None and names != model.feature_names:
         at = next(
@@ -123,8 +128,8 @@ def check_columns(n_features, names, model):
             if pair[0] != pair[1]
         )
         raise ValueError(
-            f"init_model: column {at} is {names[at]!r}, that of the model {model.feature_names[at]!r}; give the same "
-            "columns in the same order"
+            f"init_model: column {at} is {names[at]!r} here, but {model.feature_names[at]!r} "
+            "in the model; give the same columns in the same order"
         )
 
 
@@ -136,7 +141,9 @@ def codes_in(previous, labels, codes):
     new = at < 0
     if new.any():
         raise ValueError(
-            f"init_model: y has the label {labels[new].tolist()[0]!r}, which is no class of the model; its classes are "
-            f"{known[:5].tolist()}{'...' if len(known) > 5 else ''}. For new classes begin anew"
+            f"init_model: y has the label {labels[new].tolist()[0]!r}, which is not a class of "
+            "the model; its classes are "
+            f"{known[:5].tolist()}{'...' if len(known) > 5 else ''}. To add classes, train a "
+            "new model"
         )
     return previous.classes, at[codes]

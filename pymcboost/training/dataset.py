@@ -225,13 +225,13 @@ class Dataset:
         if not isinstance(key, tuple):
             return self.subset(key)
         if len(key) != 2 or key[1] is not Ellipsis:
-            raise IndexError("a Dataset is indexed by rows alone; select columns in X")
+            raise IndexError("a Dataset can be indexed only by rows; select columns in X")
         return self.subset(key[0])
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(
-            "a Dataset is for the fit of pymcboost's estimators, and for model selection around them; give arrays or "
-            "frames to transformers, pipelines and validation sets"
+            "a Dataset works with fit of pymcboost's estimators and with model selection; "
+            "give transformers, pipelines and validation sets arrays or data frames"
         )
 
     def subset(self, rows: ArrayLike | slice) -> "Dataset":
@@ -266,7 +266,7 @@ class Dataset:
             chosen = own[rows if isinstance(rows, slice) else np.asarray(rows)]
         except IndexError as error:
             raise IndexError(
-                f"Dataset.subset: {error}; it has {len(own)} rows, from 0 on"
+                f"Dataset.subset: {error}; it has {len(own)} rows, numbered from 0"
             ) from error
         if chosen.ndim != 1:
             raise IndexError(
@@ -274,7 +274,8 @@ class Dataset:
             )
         if len(np.unique(chosen)) < len(chosen):
             raise ValueError(
-                "Dataset.subset: a row is named more than once; give it a sample_weight in the Dataset instead"
+                "Dataset.subset: a row is listed more than once; give it a larger "
+                "sample_weight in the Dataset instead"
             )
         part = object.__new__(Dataset)
         part.max_bins, part._comm = self.max_bins, self._comm
@@ -287,7 +288,8 @@ class Dataset:
         """The communicator of a training of these rows, which a user may name again."""
         if comm is not None and comm is not self._comm:
             raise ValueError(
-                "comm is not that of the Dataset; leave it out, or give Dataset(X, y, comm=...)"
+                "comm differs from that of the Dataset; leave it out, or give Dataset(X, y, "
+                "comm=...)"
             )
         return self._set.comm
 
@@ -303,13 +305,13 @@ class Dataset:
         }.items():
             if value is not None:
                 raise TypeError(
-                    f"{name}: {what} belongs to the Dataset; give Dataset(X, y, {what}=...)"
+                    f"{name}: give {what} to the Dataset instead: Dataset(X, y, {what}=...)"
                 )
         max_bins = getattr(booster.params, "max_bins", self.max_bins)
         if max_bins != self.max_bins:
             raise ValueError(
-                f"{name}: max_bins={max_bins}, and the Dataset has max_bins={self.max_bins}; bins belong to the "
-                f"Dataset: give Dataset(X, y, max_bins={max_bins})"
+                f"{name}: max_bins={max_bins}, but the Dataset has max_bins={self.max_bins}; "
+                f"features are binned by the Dataset: give Dataset(X, y, max_bins={max_bins})"
             )
         _check_features(rows, booster)
         _check_labels(self, booster, y)
@@ -342,7 +344,8 @@ class Dataset:
         rows, names = self._set, model.feature_names
         if is_coded(rows.X):
             raise TypeError(
-                "a Dataset of blocks keeps no values to predict; predict the blocks one after the other"
+                "a Dataset of blocks keeps no feature values, so it cannot be predicted; "
+                "predict the blocks one by one"
             )
         if (
             names is not None
@@ -350,7 +353,7 @@ class Dataset:
             and list(names) != list(rows.feature_names)
         ):
             raise ValueError(
-                "the columns of the Dataset have other names than those of the training"
+                "the columns of the Dataset have other names than those of the training data"
             )
         _check_categories(rows, model)
         return rows.X if rows.subset is None else rows.X[rows.subset]
@@ -362,24 +365,25 @@ def _check_features(rows, booster):
     refuse_init_score(rows.init_score, name, booster.takes_init_score)
     if is_coded(rows.X) and not booster.takes_coded:
         raise TypeError(
-            f"{name} looks at values, and a Dataset of blocks keeps their bins alone; give arrays"
+            f"{name} needs feature values, but a Dataset of blocks keeps only their bins; give "
+            "arrays"
         )
     if (
         not booster.allows_missing
         and np.isnan(rows.X.data if hasattr(rows.X, "indptr") else rows.X).any()
     ):
         raise ValueError(
-            f"{name} takes no missing values, and the Dataset has some; impute them first"
+            f"{name} does not support missing values, but the Dataset has some; impute them first"
         )
     weight = rows.weight[rows.weight > 0]
     if not booster.takes_weights and len(weight) and (weight != weight[0]).any():
         raise ValueError(
-            f"{name} takes no sample weights, and the Dataset has some; leave them out"
+            f"{name} does not support sample weights, but the Dataset has some; leave them out"
         )
     if not hasattr(booster.params, "categorical_features"):
         if rows.categories is not None:
             raise ValueError(
-                f"{name} does not know categories; encode them as numbers, and give "
+                f"{name} does not support categories; encode them as numbers, and give "
                 "Dataset(X, y, categorical_features=None)"
             )
         return
@@ -389,8 +393,9 @@ def _check_features(rows, booster):
     columns = [] if rows.categories is None else rows.categories.feature.tolist()
     if _columns_named(wanted, rows) != columns:
         raise ValueError(
-            f"{name}: categorical_features={wanted!r}, and the Dataset has categories in the columns {columns}; they "
-            "belong to the Dataset: give Dataset(X, y, categorical_features=...)"
+            f"{name}: categorical_features={wanted!r}, but the Dataset has categories in the "
+            f"columns {columns}; give categorical_features to the Dataset: Dataset(X, y, "
+            "categorical_features=...)"
         )
 
 
@@ -416,8 +421,8 @@ def _check_labels(dataset, booster, y):
         refuse_labels(name, rows.codes)
     if not rows.is_multilabel and booster.takes_labels(rows.codes):
         raise ValueError(
-            f"{name}: rows may have any number of labels here, and the Dataset has a class for each; give its y as an "
-            "indicator or as lists of labels"
+            f"{name}: this training is multi-label, but the Dataset has one class per row; "
+            "give its y as an indicator matrix or as lists of labels"
         )
     if y is None:
         return
@@ -439,8 +444,8 @@ def _check_categories(rows, model):
     )
     if own != other:
         raise ValueError(
-            "the categories of the Dataset are not those of the model: codes would mean other levels; give arrays or "
-            "frames"
+            "the Dataset has other categories than the model, so its codes would mean other "
+            "levels; give arrays or data frames"
         )
 
 
@@ -451,8 +456,8 @@ def _scores_for(rows, classes):
     column = positions(rows.classes, classes)
     if (column < 0).any():
         raise ValueError(
-            f"the Dataset has an init_score for the classes {rows.classes!r}, and none for those of the model, "
-            f"{classes!r}; give arrays"
+            f"the Dataset has an init_score for the classes {rows.classes!r}, not for the "
+            f"classes of the model, {classes!r}; give arrays"
         )
     return rows.init_score[:, column]
 

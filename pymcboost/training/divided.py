@@ -45,20 +45,20 @@ def refuse(booster, workers, sets, groups, **given):
     ):
         what = "groups are" if groups is not None else f"cv={p.cv!r} is"
         raise ValueError(
-            f"{name}: {what} for a training without a communicator; its rows are held out by the numbers of the rows: "
-            "give cv as a number, and no groups"
+            f"{name}: {what} not supported with a communicator, because folds are drawn by row "
+            "number; give cv as a number, and no groups"
         )
     if workers is not ALONE and not booster.takes_workers:
         raise TypeError(
-            f"{name} trains with one worker, without a communicator; rows divided among workers are for "
-            "VectorTreeBoostClassifier, MCBoostClassifier, LogitBoostClassifier, MartClassifier, "
-            "ABCLogitBoostClassifier and ABCMartClassifier"
+            f"{name} trains with one worker and does not support comm; "
+            "VectorTreeBoostClassifier, MCBoostClassifier, LogitBoostClassifier, "
+            "MartClassifier, ABCLogitBoostClassifier and ABCMartClassifier do"
         )
     if workers.size == 1:
         return
     for what, value in given.items():
         if value is not None and value is not False:
-            raise ValueError(f"{name}: {what} is for a training with one worker")
+            raise ValueError(f"{name}: {what} works only with one worker")
 
 
 def check_alike(workers, booster, params, callbacks, initial):
@@ -77,13 +77,13 @@ def check_alike(workers, booster, params, callbacks, initial):
     for rank, (its, has_none, has) in enumerate(every):
         if has_none != first_has_none:
             raise ValueError(
-                f"{booster.name}: init_model is given on some workers alone; give it on all, or on none"
+                f"{booster.name}: init_model is given on some workers only; give it on all, or on none"
             )
         for what in dict.fromkeys(has + first_shared):
             if has.count(what) != first_shared.count(what):
                 raise ValueError(
-                    f"{booster.name}: worker {rank} has {has.count(what)} {what}, worker 0 has "
-                    f"{first_shared.count(what)}; give all workers the same"
+                    f"{booster.name}: worker {rank} has {has.count(what)} {what}, but worker 0 "
+                    f"has {first_shared.count(what)}; give all workers the same"
                 )
         for one in sorted({*its, *first}):
             here, there = its.get(one, "the default"), first.get(one, "the default")
@@ -91,8 +91,8 @@ def check_alike(workers, booster, params, callbacks, initial):
                 there, sort_keys=True
             ):  # as the file has them
                 raise ValueError(
-                    f"{booster.name}: {one} is {here!r} on worker {rank} and {there!r} on worker 0; give all workers "
-                    "the same"
+                    f"{booster.name}: {one} is {here!r} on worker {rank}, but {there!r} on "
+                    "worker 0; give all workers the same"
                 )
 
 
@@ -112,8 +112,9 @@ def check_models(workers, name, model):
     if len({*every}) > 1:
         rank = next(i for i, one in enumerate(every) if one != every[0])
         raise WorkerError(
-            f"{name}: worker {rank} has another model than worker 0; give all workers the same functions, as of a "
-            "LearningRateSchedule, a loss or a metric, and the same version of pymcboost"
+            f"{name}: worker {rank} has a different model than worker 0; use the same "
+            "functions (learning-rate schedules, losses, metrics) and the same version of "
+            "pymcboost on all workers"
         )
 
 
@@ -139,7 +140,7 @@ def categories_of(workers, name, categories):
     every = workers.exchange(categories)
     if len({None if its is None else tuple(its.feature.tolist()) for its in every}) > 1:
         raise ValueError(
-            f"{name}: the categorical columns of X differ between the workers; give all of them alike"
+            f"{name}: the categorical columns of X differ between the workers; use the same on all"
         )
     if categories is None:
         return None
@@ -152,13 +153,15 @@ def categories_of(workers, name, categories):
             )
         if len({its is None for its in there}) > 1:
             raise ValueError(
-                f"{name}: column {column} of X is text on some workers and numbers on others; make it one"
+                f"{name}: column {column} of X is text on some workers and numbers on others; "
+                "convert it to one type"
             )
         names.append(None if there[0] is None else sorted(set().union(*there)))
         levels[j] = levels[j] if names[-1] is None else len(names[-1])
     if max(levels) > MOST_LEVELS:
         raise ValueError(
-            f"{name}: a column of X has {max(levels)} categories, more than {MOST_LEVELS}, on all workers"
+            f"{name}: a column of X has {max(levels)} categories over all workers, but at most "
+            f"{MOST_LEVELS} are supported"
         )
     return Categories(categories.feature, np.array(levels, dtype=np.int64), tuple(names))
 
@@ -175,7 +178,8 @@ def check_columns(workers, booster, X, names, labels, has_init_score):
     if workers.size == 1:
         if X.shape[0] > OWN_ROWS:
             raise ValueError(
-                f"X has {X.shape[0]} rows, more than {OWN_ROWS}; divide them among workers"
+                f"X has {X.shape[0]} rows, more than the {OWN_ROWS} that one worker supports; "
+                "divide them among workers"
             )
         return
     name, is_sparse = booster.name, hasattr(X, "tocsr")
@@ -184,33 +188,37 @@ def check_columns(workers, booster, X, names, labels, has_init_score):
     )
     if len({one[-1] for one in every}) > 1:
         raise ValueError(
-            f"{name}: init_score is given on some workers alone; give it on all, or on none"
+            f"{name}: init_score is given on some workers only; give it on all, or on none"
         )
     for rank, (shape, its, its_labels, sparse, _) in enumerate(every):
         if shape[1] != every[0][0][1]:
             raise ValueError(
-                f"X of worker {rank} has {shape[1]} columns, that of worker 0 has {every[0][0][1]}"
+                f"X has {shape[1]} columns on worker {rank}, but {every[0][0][1]} on worker 0; "
+                "give all workers the same columns"
             )
         if sparse != every[0][3]:
             raise ValueError(
-                f"{name}: X is sparse on some workers and dense on others; give all of them alike"
+                f"{name}: X is sparse on some workers and dense on others; use one type on all"
             )
         if its != every[0][1]:
             raise ValueError(
-                f"the columns of X of worker {rank} are named {its}, those of worker 0 {every[0][1]}"
+                f"X has the columns {its} on worker {rank}, but {every[0][1]} on worker 0; "
+                "give all workers the same columns"
             )
         if its_labels != every[0][2]:
             raise ValueError(
-                f"y of worker {rank} has rows of shape {its_labels}, that of worker 0 {every[0][2]}"
+                f"the rows of y have shape {its_labels} on worker {rank}, but {every[0][2]} on "
+                "worker 0; give all workers the same kind of labels"
             )
         if shape[0] > OWN_ROWS:
             raise ValueError(
-                f"worker {rank} has {shape[0]} rows, more than {OWN_ROWS}; divide them among more workers"
+                f"worker {rank} has {shape[0]} rows, more than {OWN_ROWS}; divide them among "
+                "more workers"
             )
     total = sum(shape[0] for shape, *_ in every)
     if total > MOST_ROWS:
         raise ValueError(
-            f"the workers have {total} rows, more than {MOST_ROWS}, the most that a training takes"
+            f"the workers have {total} rows, but training supports at most {MOST_ROWS}"
         )
 
 
@@ -261,8 +269,9 @@ def held_out(workers, codes, weight, fraction, number, seed):
     take = np.minimum(np.rint(fraction * count).astype(np.int64), np.maximum(count - 1, 0))
     if not take.any():
         raise ValueError(
-            f"early_stopping: validation_fraction={fraction} of {count.sum()} rows of {n_groups} classes are none; "
-            "raise it, give X_val and y_val, or set early_stopping=False"
+            f"early_stopping: validation_fraction={fraction} selects none of {count.sum()} "
+            f"rows in {n_groups} classes; increase it, give X_val and y_val, or set "
+            "early_stopping=False"
         )
     return used[smallest(workers, scrambled(number[used], np.uint64(seed)), group, take)]
 
@@ -355,13 +364,15 @@ def _frame_of_all(parts):
             f"{type(part).__module__.partition('.')[0]}.{type(part).__name__}" for part in parts
         )
         raise ValueError(
-            f"rows of one set are {' and '.join(shown)} on different workers; give all of them frames of one library"
+            f"rows of one set are {' and '.join(shown)} on different workers; use data frames "
+            "of one library on all"
         )
     names = [names_of(part) for part in parts]
     for its in names:
         if set(its or ()) != set(names[0] or ()):
             raise ValueError(
-                f"frames of one set have the columns {names[0]} and {its}; give all of them the same"
+                f"data frames of one set have the columns {names[0]} and {its}; use the same "
+                "columns on all workers"
             )
     if "pandas" in kinds:
         import pandas
@@ -412,13 +423,14 @@ def _joined(parts):
     filled = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
     if any(part[1] is None for part in filled):
         raise ValueError(
-            "a validation set has labels on some workers alone; give each X_val with its y_val"
+            "a validation set has labels on some workers only; give each X_val with its y_val"
         )
     X, y = rows_of_all([part[0] for part in filled]), labels_of_parts([part[1] for part in filled])
     without = {part[3] is None for part in filled}
     if len(without) > 1:
         raise ValueError(
-            "a validation set has an init_score on some workers alone; give it on all of them, or on none"
+            "a validation set has an init_score on some workers only; give it on all of them, "
+            "or on none"
         )
     first = None if True in without else np.concatenate([np.asarray(part[3]) for part in filled])
     if all(part[2] is None for part in parts):

@@ -37,7 +37,9 @@ def pass_on(dataset, error):
 def few_rows(largest):
     """What is wrong with folds, and what to do, where the largest class has so many rows."""
     remedy = (
-        "use at most that many folds" if largest > 1 else "folds need a class of two rows or more"
+        "use at most that many folds"
+        if largest > 1
+        else "folds need a class with at least two rows"
     )
     return f"the largest class has only {counted(largest, 'row')}; {remedy}"
 
@@ -60,7 +62,8 @@ def parts_of(dataset, cv, seed):
     for i in range(cv):
         if not labels and np.count_nonzero(count - ends[i + 1] + ends[i]) < 2:
             raise FoldError(
-                f"cv={cv}: fold {i} trains on rows of 1 class, and needs 2; use fewer folds"
+                f"cv={cv}: fold {i} trains on rows of 1 class, but needs at least 2; use fewer "
+                "folds"
             )
     number = row_numbers(workers, len(dataset.weight))
     z, fold = scrambled(number[used], np.uint64(seed)), np.zeros(len(used), dtype=np.int64)

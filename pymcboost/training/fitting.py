@@ -218,7 +218,8 @@ class Training:
         )
         if p.n_iter_no_change != usual and not p.early_stopping and p.n_estimators != "auto":
             warn(
-                f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; set early_stopping=True"
+                f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; "
+                "set early_stopping=True"
             )
 
     def rounds_done(self):
@@ -318,9 +319,10 @@ class Training:
                 column = f"{held.name}_{metric.name}"
                 if column in taken:
                     raise ValueError(
-                        f"the metric {metric.name!r} of the validation set {held.name!r} is {column!r} in the history, "
-                        "which has another curve of this name; rename the set in validation_sets, or give scoring as a "
-                        "dict with another name of the metric"
+                        f"the metric {metric.name!r} of the validation set {held.name!r} would "
+                        f"be {column!r} in the history, where another curve has this name; "
+                        "rename the set in validation_sets, or give scoring as a dict with "
+                        "another name for the metric"
                     )
                 taken.append(column)
 
@@ -350,8 +352,9 @@ class Training:
             found = folds.results()
         if previous is not None and previous.n_rounds > found["n_estimators"]:
             raise ValueError(
-                f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the {found['n_estimators']} that "
-                'n_estimators="auto" finds; remove the file to begin anew'
+                f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the "
+                f"{found['n_estimators']} that "
+                'n_estimators="auto" found; remove the file to start again'
             )
         return found, folds
 
@@ -434,7 +437,8 @@ class Training:
         if plan.n_estimators < draft.n_estimators_:
             raise ValueError(
                 f"warm_start: n_estimators={plan.n_estimators} is less than the "
-                f"{counted(draft.n_estimators_, 'round')} already fitted; raise it to add rounds"
+                f"{counted(draft.n_estimators_, 'round')} already fitted; increase it to add "
+                "rounds"
             )
         return continuing.of_last_fit(draft)
 

@@ -127,15 +127,16 @@ def refuse_mixed(params, groups, has_val):
     holds_out = not has_val and (params.early_stopping or needs_folds(params))
     if groups is not None and params.n_estimators != "auto" and not holds_out:
         raise ValueError(
-            'groups are for n_estimators="auto" and, without X_val, for early_stopping and calibrate="temperature", '
-            "which hold rows out; leave them out"
+            'groups are used only with n_estimators="auto", or to hold out rows for '
+            'early_stopping and calibrate="temperature" if there is no X_val; leave them out'
         )
     if params.n_estimators != "auto":
         return
     for name in ("early_stopping", "warm_start"):
         if getattr(params, name):
             raise ValueError(
-                f'n_estimators="auto" finds the rounds by itself; set {name}=False, or give a number'
+                f'n_estimators="auto" finds the number of rounds itself; set {name}=False, or '
+                "give a number"
             )
 
 
@@ -211,8 +212,9 @@ def _measure(dataset, metrics, models, parts):
     booster = models[0].booster
     if dataset.comm is not ALONE and any(metric.takes_rows for metric in metrics):
         raise ValueError(
-            f'n_estimators="auto" with several workers does not take scoring={booster.params.scoring!r}, which asks '
-            "for rows; use 'log_loss' or another metric by its name"
+            'n_estimators="auto" on several workers does not support '
+            f"scoring={booster.params.scoring!r}, which needs all rows in one place; use "
+            "'log_loss' or another built-in metric"
         )
     every = [OfAll(dataset, model.rows) for model in models]
     sets = [model.held for model in models]
@@ -317,9 +319,9 @@ def splits(cv, dataset, seed):
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(f"{shown}: {error}") from error
     if not found:
-        remedy = "no folds; give one or more pairs of rows to train on and rows to hold out"
+        remedy = "no folds; give at least one pair of training rows and held-out rows"
         if hasattr(cv, "__next__"):
-            remedy = "no folds left; a generator of them serves for one fit: give list(cv)"
+            remedy = "no folds left, because a generator can be used only once; give list(cv)"
         raise ValueError(f"{shown} has {remedy}")
     times, parts = np.zeros(n, dtype=int), []
     for i, (train, held) in enumerate(found):
@@ -328,22 +330,26 @@ def splits(cv, dataset, seed):
         n_classes = len(np.unique(codes[train])) if codes.ndim == 1 else 2
         if not len(held):
             raise ValueError(
-                f"{shown}: fold {i} holds out no row of positive weight; use fewer folds"
+                f"{shown}: fold {i} holds out no row with positive weight; use fewer folds"
             )
         if n_classes < 2:
             what = counted(n_classes, "class", "classes")
             raise ValueError(
-                f"{shown}: fold {i} trains on rows of {what}, and needs 2; use fewer folds, or stratify"
+                f"{shown}: fold {i} trains on rows of {what}, but needs at least 2; use fewer "
+                "folds, or stratify"
             )
         if len(np.intersect1d(train, held)):
-            raise ValueError(f"{shown}: fold {i} trains on rows that it holds out")
+            raise ValueError(
+                f"{shown}: fold {i} trains on rows that it holds out; give disjoint training and "
+                "held-out rows"
+            )
         parts.append((train, held))
     repeated = np.flatnonzero(used & (times > 1))
     if len(repeated):
         row = repeated[0]
         raise ValueError(
-            f"{shown}: row {row} is held out {times[row]} times; a row may be held out once at most, as by KFold or "
-            "TimeSeriesSplit"
+            f"{shown}: row {row} is held out {times[row]} times; every row may be held out at "
+            "most once, as KFold and TimeSeriesSplit do"
         )
     return parts
 
@@ -363,7 +369,7 @@ def _drawn(cv, dataset, rows, strata, seed):
         )  # of PredefinedSplit, which does not look at the rows
         if named is not None and len(named) != len(rows):
             raise ValueError(
-                f"it names the folds of {counted(len(named), 'row')}, and there are {len(rows)}"
+                f"it assigns {counted(len(named), 'row')} to folds, but there are {len(rows)}"
             )
     else:
         splitter = StratifiedGroupKFold(cv, shuffle=True, random_state=seed)

@@ -126,11 +126,14 @@ def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names
         found = wrong_value(X, allow_nan, _remedy_of_text(estimator, options))
         if found is None and str(error).startswith("Found input variables"):
             n_rows, n_labels = rows_in(X), rows_in(y[0])
-            found = f"X has {counted(n_rows, 'row')}, y has {counted(n_labels, 'label')}; give each row a label"
+            found = (
+                f"X has {counted(n_rows, 'row')}, but y has {counted(n_labels, 'label')}; give "
+                "each row a label"
+            )
         row = missing_label(y[0]) if found is None and y and y[0] is not None else None
         if row is not None:
             raise ValueError(
-                f"y has no label in row {row}; leave out such rows ({str(error)[:80]})"
+                f"y has no label in row {row}; leave out rows without a label ({str(error)[:80]})"
             ) from error
         if found is None:
             raise
@@ -152,7 +155,8 @@ def _validated(estimator, X, *y, names, **options):
     except ValueError as error:
         if str(error).startswith("X has ") and "features" in str(error):
             raise ValueError(
-                f"{str(error).rstrip('.')}; give the columns of the training, in their order"
+                f"{str(error).rstrip('.')}; give the columns of the training data, in the same "
+                "order"
             ) from error
         wanted = getattr(estimator, "feature_names_in_", None)
         if not str(error).startswith("The feature names should match") or not {*wanted} <= {
@@ -160,7 +164,7 @@ def _validated(estimator, X, *y, names, **options):
         }:
             raise
         how = f"X[{names}]" if hasattr(X, "iloc") else f"X.select(list({names}))"
-        raise ValueError(f"{error}\nGive {how}, which has the columns in that order") from error
+        raise ValueError(f"{error}\nGive {how}, with the columns in that order") from error
 
 
 def _remedy_of_text(estimator, options):
@@ -184,7 +188,7 @@ def check_consistent_length(X, y):
     """Refuse labels that are not as many as the rows."""
     if X.shape[0] != len(y):
         n_rows, n_labels = counted(X.shape[0], "row"), counted(len(y), "label")
-        raise ValueError(f"X has {n_rows}, y has {n_labels}; give each row a label")
+        raise ValueError(f"X has {n_rows}, but y has {n_labels}; give each row a label")
 
 
 def check_random_state(seed):
@@ -203,26 +207,30 @@ def weights_of_rows(weight, X):
     if isinstance(weight, (str, dict)):
         kind = ValueError if isinstance(weight, str) else TypeError
         what = f"sample_weight is a {type(weight).__name__}"
-        raise kind(f"{what}; {allowed}; class_weight of the constructor weights classes")
+        raise kind(
+            f"{what}; {allowed}. To weight classes, use the parameter class_weight of the "
+            "constructor"
+        )
     try:
         values = np.array(own(weight), dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise type(error)(
-            f"sample_weight holds what is no number; {allowed} ({str(error)[:80]})"
+            f"sample_weight contains values that are not numbers; {allowed} ({str(error)[:80]})"
         ) from error
     if values.ndim == 0:
         values = np.full(n_rows, values)
     if values.shape != (n_rows,):
-        raise ValueError(f"sample_weight has the shape {values.shape}; {allowed}")
+        raise ValueError(f"sample_weight has shape {values.shape}; {allowed}")
     wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
     if len(wrong):
         value = values[wrong[0]]
         raise ValueError(
-            f"sample_weight[{wrong[0]}] is {value:g}; weights are finite numbers >= 0, and 0 leaves a row out"
+            f"sample_weight[{wrong[0]}] is {value:g}; weights must be finite numbers >= 0, "
+            "where 0 leaves a row out"
         )
     if not values.any():
         raise ValueError(
-            "all sample weights are zero; give a weight above 0 to the rows that count"
+            "all sample weights are zero; give a positive weight to the rows that count"
         )
     return values
 
@@ -241,14 +249,17 @@ def groups_given(groups, n_rows, params):
     found = found.ravel() if found.shape[1:] == (1,) else found
     if found.ndim != 1 or len(found) != n_rows:
         raise ValueError(
-            f"groups must be a number or a text for each of {n_rows} rows, not of shape {found.shape}"
+            f"groups must be one number or text for each of {n_rows} rows, but has shape "
+            f"{found.shape}"
         )
     ours = params.early_stopping or isinstance(params.cv, Integral)
     try:
         if ours and found.dtype.kind in "OV":  # all others have an order
             np.unique(found)
     except TypeError as error:
-        raise ValueError(f"groups: {error}; give all rows numbers, or all text") from error
+        raise ValueError(
+            f"groups: {error}; use numbers for all rows, or text for all rows"
+        ) from error
     return found
 
 
@@ -259,9 +270,10 @@ def refuse_categories(name, X):
     columns = [j for j in range(X.shape[1]) if is_category(column_of(X, j))]
     if columns:
         raise ValueError(
-            f"{name}: column {names_of(X)[columns[0]]!r} holds categories, which {name} does not know. Encode it as "
-            "numbers (sklearn.preprocessing.OneHotEncoder, OrdinalEncoder or TargetEncoder), or use "
-            "VectorTreeBoostClassifier or MCBoostClassifier"
+            f"{name}: column {names_of(X)[columns[0]]!r} holds categories, which {name} does "
+            "not support. Encode it as numbers (sklearn.preprocessing.OneHotEncoder, "
+            "OrdinalEncoder or TargetEncoder), or use VectorTreeBoostClassifier or "
+            "MCBoostClassifier"
         )
 
 
@@ -270,30 +282,29 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=
     if (X_val is None) != (y_val is None):
         raise ValueError("X_val and y_val go together: give both, or neither")
     if X_val is None and sample_weight_val is not None:
-        raise ValueError("sample_weight_val needs the rows that it weights: give X_val and y_val")
+        raise ValueError("sample_weight_val weights the rows of X_val; give X_val and y_val, too")
     if isinstance(X_val, (list, tuple)) and any(
         len(getattr(part, "shape", ())) == 2 for part in X_val
     ):
         raise ValueError(
-            "X_val is a list of sets; give one set as X_val and y_val, and more of them as "
+            "X_val is a list; give one validation set as X_val and y_val, and others as "
             "validation_sets={name: (X, y)}"
         )
     if X_val is None and init_score_val is not None:
-        raise ValueError(
-            "init_score_val needs the rows whose scores it gives: give X_val and y_val"
-        )
+        raise ValueError("init_score_val belongs to the rows of X_val; give X_val and y_val, too")
     refuse_repeated_names(X_val, "X_val")
     found = {} if X_val is None else {"val": (X_val, y_val, sample_weight_val, init_score_val)}
     if validation_sets is not None and not isinstance(validation_sets, Mapping):
         raise ValueError(
-            f"validation_sets must be a dict of names to {SET_OF}, as in {{'test': (X, y)}}, not "
-            f"{type(validation_sets).__name__}"
+            f"validation_sets must be a dict from names to {SET_OF}, as in {{'test': (X, y)}}, "
+            f"not {type(validation_sets).__name__}"
         )
     for name, parts in (validation_sets or {}).items():
         if not is_name(name) or name == "val":
             raise ValueError(
-                f"validation_sets: {str(name)[:LONGEST_NAME]!r} is no name; take a string of up to {LONGEST_NAME} "
-                "printable characters, and not 'val', which is X_val's"
+                f"validation_sets: {str(name)[:LONGEST_NAME]!r} is not a valid name; use a "
+                f"string of up to {LONGEST_NAME} printable characters other than 'val', which "
+                "stands for X_val"
             )
         if not isinstance(parts, (tuple, list)) or len(parts) not in (2, 3, 4):
             raise ValueError(f"validation_sets[{name!r}] must be {SET_OF}")
@@ -327,8 +338,8 @@ def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, a
         beyond = np.isinf(values.astype(np.float32, copy=False)).any()
     if beyond:
         raise ValueError(
-            f"{_shown(name, 'X')} holds a value beyond the float32 range, up to 3.4e38: features are rounded to "
-            "float32; scale them"
+            f"{_shown(name, 'X')} contains a value beyond the float32 range (3.4e38), but "
+            "features are rounded to float32; scale them"
         )
     given = as_given(came) if looks_at_rows(estimator.scoring) else None
     if several:
@@ -348,10 +359,12 @@ def _check_first_scores(name, init_score, dataset):
     )
     if init_score is None:
         raise ValueError(
-            f"the training rows have an init_score, and the validation set {name!r} has none; give it as {argument}"
+            f"the training rows have an init_score, but the validation set {name!r} does not; "
+            f"give it as {argument}"
         )
     raise ValueError(
-        f"the validation set {name!r} has an init_score, and the training rows have none; give fit both"
+        f"the validation set {name!r} has an init_score, but the training rows do not; give "
+        "init_score to fit, too"
     )
 
 
@@ -393,8 +406,9 @@ def held_out(codes, weight, fraction, random_state, groups=None):
         )
     except ValueError as error:
         raise ValueError(
-            f"early_stopping: cannot set aside validation_fraction={fraction} of {counted(len(used), 'row')} with "
-            "rows of every class; raise it, give X_val and y_val, or set early_stopping=False"
+            f"early_stopping: cannot set aside validation_fraction={fraction} of "
+            f"{counted(len(used), 'row')} with rows of every class; increase it, give X_val "
+            "and y_val, or set early_stopping=False"
         ) from error
     return rows
 
@@ -424,8 +438,9 @@ def _whole_groups(codes, groups, fraction, random_state):
             break
     if not found:
         raise ValueError(
-            f"early_stopping: cannot set aside one of {counted(len(size), 'group')} and keep rows of every class; give "
-            "smaller groups, or X_val and y_val, or set early_stopping=False"
+            f"early_stopping: cannot set aside one of {counted(len(size), 'group')} and keep "
+            "rows of every class for training; use smaller groups, give X_val and y_val, or "
+            "set early_stopping=False"
         )
     return np.sort(np.concatenate(found))
 
@@ -455,9 +470,9 @@ def _encode(name, y, classes):
     if at is None or (at < 0).all():
         shown, y = _shown(name, "y"), np.asarray(y)
         raise ValueError(
-            f"none of the labels in {shown} occurs in y ({shown} begins {y[:3].tolist()} of type {y.dtype}, the "
-            f"classes are {classes[:3].tolist()}... of type {classes.dtype}); "
-            "both must name the classes in the same way"
+            f"none of the labels in {shown} occurs in y ({shown} begins with {y[:3].tolist()} "
+            f"of type {y.dtype}, the classes are {classes[:3].tolist()}... of type "
+            f"{classes.dtype}); use the same labels in both"
         )
     return at
 
@@ -480,7 +495,8 @@ def weights_of_classes(params, classes, count):
     absent = [label for label in labels if label not in given]
     if absent and len(labels) - len(absent) < len(given):
         raise ValueError(
-            f"class_weight has labels that y has not, and none of the classes {absent}; name those of y"
+            f"class_weight has labels that are not in y, and none of the classes {absent}; use "
+            "the labels of y"
         )
     return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
 
@@ -492,8 +508,8 @@ def check_classes(cls, codes, weight):
     )
     if n_present < 2:
         raise ValueError(
-            f"{cls.__name__} needs samples of at least 2 classes with positive weight; "
-            f"the data has {counted(n_present, 'class', 'classes')}"
+            f"{cls.__name__} needs rows of at least 2 classes with positive weight; the data "
+            f"has {counted(n_present, 'class', 'classes')}"
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from pymcboost._kernels import elementary
 from pymcboost.model.rows import NUMBERS, joined, listed, names_labels, positions
 
-BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer makes one of lists of labels"
+BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer converts lists of labels"
 # Characters of a label that a message shows.
 SHOWN = 40
 # Labels that the precision counts.
@@ -37,11 +37,11 @@ def refuse_labels(name, y):
         if not names_labels(listed(y)):
             what = (
                 f"the shape {np.shape(y)}"
-                + "; of one-hot rows give y.argmax(axis=1)" * _is_one_hot(y)
+                + "; for one-hot rows give y.argmax(axis=1)" * _is_one_hot(y)
             )
         raise ValueError(
-            f"{name} takes a class for each row here, and y has {what}; rows with any number of labels are "
-            "for VectorTreeBoostClassifier(loss='logistic') and AdaBoostMHClassifier"
+            f"{name} needs one class per row here, but y has {what}; for multi-label data use "
+            "VectorTreeBoostClassifier(loss='logistic') or AdaBoostMHClassifier"
         )
 
 
@@ -66,28 +66,30 @@ def labels_given(y, n_rows, known=None):
         return np.arange(Y.shape[1]) if known is None else known, Y
     if len(y) != n_rows:
         raise ValueError(
-            f"X has {n_rows} rows, y has {len(y)} lists of labels; they must have the same"
+            f"X has {n_rows} rows, but y has {len(y)} lists of labels; give one list per row"
         )
     found, named = _named(y)
     labels = np.unique(named) if known is None else known
     if len(labels) < 2:
         raise ValueError(
-            "the lists of labels in y name fewer than 2; give a vector of classes, and another loss"
+            "the lists of labels in y contain fewer than 2 labels; give y as a vector of "
+            "classes, and use another loss"
         )
     row = np.repeat(np.arange(n_rows), [len(one) for one in y])
     if len(named) and (labels.dtype.kind in "U") != (named.dtype.kind in "U"):
         raise ValueError(
-            f"y has the label {found[0]!r}; those of the training are like {labels[0].item()!r}"
+            f"y has the label {found[0]!r}, but the training labels look like {labels[0].item()!r}"
         )
     at = positions(labels, named)
     for wrong in np.flatnonzero(at < 0)[:1]:
         raise ValueError(
-            f"y[{row[wrong]}] has the label {found[wrong]!r}, which the training does not have"
+            f"y[{row[wrong]}] has the label {found[wrong]!r}, which does not occur in the "
+            "training labels"
         )
     Y = np.zeros((n_rows, len(labels)), dtype=np.uint8)
     np.add.at(Y, (row, at), 1)
     for i, k in np.argwhere(Y > 1)[:1]:
-        raise ValueError(f"y[{i}] has the label {labels[k].item()!r} twice; name it once")
+        raise ValueError(f"y[{i}] lists the label {labels[k].item()!r} twice; list it once")
     return labels, Y
 
 
@@ -103,7 +105,7 @@ def _named(y):
     check_order(found)
     named = np.array(found.tolist()) if len(found) else np.zeros(0, dtype=np.int64)
     if named.ndim != 1 or named.dtype.kind not in "iuUb":
-        raise ValueError(f"y has the label {found[0]!r}; labels are text or whole numbers")
+        raise ValueError(f"y has the label {found[0]!r}; labels must be text or whole numbers")
     return found, named
 
 
@@ -112,7 +114,7 @@ def joined_labels(parts):
     there = [part for part in parts if len(part)]
     if len({part.dtype.kind in "OSU" for part in there}) > 1:
         raise ValueError(
-            "y has labels of text on some workers and numbers on others; they must be alike"
+            "y has text labels on some workers and numbers on others; use one type on all"
         )
     return np.unique(joined(there)) if there else None
 
@@ -127,7 +129,8 @@ def labels_of_all(workers, y):
         return None
     if any(its is None for its in every):
         raise ValueError(
-            "y has lists of labels on some workers and an indicator on others; give all of them alike"
+            "y has lists of labels on some workers and an indicator matrix on others; use one "
+            "form on all"
         )
     return joined_labels(every)
 
@@ -143,26 +146,31 @@ def indicator_of(y, n_rows, n_labels=None):
     y = _numbers(y) if y.dtype.kind == "O" else y
     if y.ndim != 2 or y.dtype.kind not in "buif":
         raise ValueError(
-            "rows may have any number of labels here: y must be an indicator matrix of shape (n_samples, n_labels), "
-            f"dense or sparse, or a list of tuples of labels, not {y.dtype} of shape {y.shape}; {BINARIZER}"
+            "this training is multi-label: y must be an indicator matrix of shape (n_samples, "
+            f"n_labels), dense or sparse, or a list of tuples of labels, not {y.dtype} of "
+            f"shape {y.shape}; {BINARIZER}"
         )
     if len(y) != n_rows:
         raise ValueError(
-            f"X has {n_rows} rows, the indicator y has {len(y)}; they must have the same"
+            f"X has {n_rows} rows, but the indicator matrix y has {len(y)}; give one row of y "
+            "per row of X"
         )
     if n_labels is None and y.shape[1] < 2:
         raise ValueError(
-            "the indicator y has fewer than 2 columns; give a vector of classes, and another loss"
+            "the indicator matrix y has fewer than 2 columns; give y as a vector of classes, "
+            "and use another loss"
         )
     if n_labels not in (None, y.shape[1]):
         raise ValueError(
-            f"the indicator y has {y.shape[1]} columns; the training has {n_labels} labels"
+            f"the indicator matrix y has {y.shape[1]} columns, but the training had {n_labels} "
+            "labels"
         )
     wrong = np.argwhere((y != 0) & (y != 1))
     if len(wrong):
         row, label = wrong[0].tolist()
         raise ValueError(
-            f"y[{row}, {label}] is {y[row, label]}; an indicator holds 0 and 1 alone; {BINARIZER}"
+            f"y[{row}, {label}] is {y[row, label]}, but an indicator matrix contains only 0 "
+            f"and 1; {BINARIZER}"
         )
     return np.ascontiguousarray(y, dtype=np.uint8)
 
@@ -285,21 +293,21 @@ def check_order(y):
         row = next((row for row, label in enumerate(y) if not -(2**63) <= label < 2**63), None)
     if row is not None:
         raise ValueError(
-            f"y[{row}] is {str(y[row])[:SHOWN]}; labels that are integers must lie in [-2^63, 2^63 - 1]: give all "
-            "labels as text, [str(label) for label in y]"
+            f"y[{row}] is {str(y[row])[:SHOWN]}; integer labels must lie in [-2^63, 2^63 - 1]. "
+            "Convert all labels to text: [str(label) for label in y]"
         )
     try:
         np.unique(y)
     except TypeError:
         kinds = ", ".join(sorted(kind.__name__ for kind in types))
         raise ValueError(
-            f"y has labels of the types {kinds}, which have no common order; make all of them text or all integers, "
-            "and leave out the rows without a label"
+            f"y has labels of the types {kinds}, which cannot be sorted together; convert all "
+            "to text or all to integers, and leave out rows without a label"
         ) from None
     other = [kind for kind in types if not issubclass(kind, (str, *NUMBERS))]
     if other:
         row = next(row for row, label in enumerate(y) if type(label) is other[0])
         raise ValueError(
-            f"y[{row}] is {str(y[row])[:SHOWN]!r} of the type {other[0].__name__}; labels are text, integers or "
-            "booleans: give [str(label) for label in y]"
+            f"y[{row}] is {str(y[row])[:SHOWN]!r} of type {other[0].__name__}; labels must be "
+            "text, integers or booleans: give [str(label) for label in y]"
         )

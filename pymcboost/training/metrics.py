@@ -69,7 +69,7 @@ class Held:
         largest = weight.max(initial=0)
         if not 0 < largest < np.inf:
             how = "no row of positive weight" if largest == 0 else "weights that overflow"
-            raise ValueError(f"the validation set {name!r} has {how}: its metric has no value")
+            raise ValueError(f"the validation set {name!r} has {how}, so its metric has no value")
         weight = None if (weight == largest).all() else weight / largest
         if weight is not None:
             weight[weight > 0] = on_grid(weight[weight > 0], 1.0, len(weight))
@@ -321,31 +321,33 @@ class Metric:
         self._own = (LABEL_METRICS if link == "sigmoid" else METRICS).get(known)
         if self._own is None and known in (labels.ONLY if link != "sigmoid" else METRICS):
             of = (
-                "a class for each row"
-                if link == "sigmoid"
-                else "rows with any number of labels, loss='logistic'"
+                "one class per row" if link == "sigmoid" else "multi-label rows and loss='logistic'"
             )
-            raise ValueError(f"scoring={scoring!r} is for {of}; use 'log_loss' or another")
+            raise ValueError(
+                f"scoring={scoring!r} works only with {of}; use 'log_loss' or another metric"
+            )
         if known == "loss":
             if loss is None:
                 raise ValueError(
-                    "scoring='loss' is for a loss that is given as an object; use 'log_loss' or another"
+                    "scoring='loss' works only with a custom loss given as an object; use "
+                    "'log_loss' or another metric"
                 )
             self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
         if callable(scoring) and not (
             takes_positions(scoring, 3) or takes_positions(scoring, 3, "sample_weight")
         ):
             raise ValueError(
-                f"scoring: {scoring!r} cannot be called with (estimator, X, y); give a function of these that returns "
-                "a number, larger for better; sklearn.metrics.make_scorer makes one of a metric of (y_true, y_pred)"
+                f"scoring: {scoring!r} cannot be called with (estimator, X, y); give a "
+                "function that takes these and returns a number, larger for better. "
+                "sklearn.metrics.make_scorer converts a metric of (y_true, y_pred)"
             )
         self._scorer = None if self._own else _scorer(scoring)
         self._measure = self._scorer if link == "sigmoid" else _with_classes(self._scorer, classes)
         self._needs_loss, self._needs_two_sides = known == "loss", known == "auc_ovr"
         if link == "none" and (known == "log_loss" or _needs_probabilities(self._scorer)):
             raise ValueError(
-                f"scoring={scoring!r} needs probabilities, which this algorithm does not have; use 'error', "
-                "'balanced_error' or 'auc_ovr'"
+                f"scoring={scoring!r} needs probabilities, which this algorithm does not "
+                "provide; use 'error', 'balanced_error' or 'auc_ovr'"
             )
 
     @property
@@ -357,18 +359,19 @@ class Metric:
         """Refuse rows on which the metric has no value; warn of weights that it leaves out."""
         if self._needs_loss and (held.codes < 0).any():
             raise ValueError(
-                f"the validation set {held.name!r} has labels that the training has not, which have no loss; leave "
-                "them out, or use another scoring"
+                f"the validation set {held.name!r} has labels that do not occur in the "
+                "training labels, so they have no loss; leave out these rows, or use another "
+                "scoring"
             )
         if self._needs_two_sides and not len(_two_sided(held)):
             raise ValueError(
-                f"the validation set {held.name!r} has rows of one class only, for which auc_ovr has no value; give "
-                "rows of two classes or more, or another scoring"
+                f"the validation set {held.name!r} has rows of one class only, so auc_ovr has "
+                "no value; give rows of at least two classes, or use another scoring"
             )
         if self._own is None and held.weight is not None and not self._weighted():
             warn(
-                f"scoring: {self._scorer!r} takes no sample_weight; the weights of the validation set {held.name!r} do "
-                "not count in it"
+                f"scoring: {self._scorer!r} does not accept sample_weight, so it ignores the "
+                f"weights of the validation set {held.name!r}"
             )
 
     def _weighted(self):
@@ -408,18 +411,19 @@ class Metric:
             )
         except (ValueError, AttributeError) as error:
             raise ValueError(
-                f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: {error}{self._remedy(held)}"
+                f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: "
+                f"{error}{self._remedy(held)}"
             ) from error
         if not isinstance(value, numbers.Real) or np.isnan(value):
             remedy = (
                 self._remedy(held)
-                or ". Probabilities can be 0 or 1: bound them before their logarithm is taken"
+                or ". Probabilities can be 0 or 1: clip them before taking their logarithm"
             )
             if isinstance(value, (tuple, list)):  # as functions of LightGBM do
-                remedy = " alone, larger for better; names of metrics are keys, in scoring={name: function}"
+                remedy = ", larger for better, without a name; to name a metric, use scoring={name: function}"
             raise ValueError(
-                f"scoring: {self._scorer!r} gives {value!r} for the validation set {held.name!r}; it must be a number"
-                f"{remedy}"
+                f"scoring: {self._scorer!r} returns {value!r} for the validation set "
+                f"{held.name!r}; it must return a number{remedy}"
             )
         return float(value)
 
@@ -448,8 +452,8 @@ class Metric:
         if not len(absent):
             return ""
         return (
-            f"; the set has no row of the class {self.classes[absent[0]].item()!r}: give rows of all classes, or use a "
-            "metric that goes without, such as 'balanced_error'"
+            f"; the set has no row of the class {self.classes[absent[0]].item()!r}: give rows "
+            "of all classes, or use a metric that does not need them, such as 'balanced_error'"
         )
 
 

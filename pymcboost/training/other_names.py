@@ -16,16 +16,16 @@ TABLE = (
     ("eta shrinkage_rate shrinkage", "learning_rate", ""),
     ("depth", "max_depth", ""),
     ("reg_lambda lambda_l2 lambda l2_leaf_reg l2", "l2_regularization", ""),
-    ("reg_alpha lambda_l1 alpha l1_regularization", "", "leaves have no L1 penalty; leave it out"),
+    ("reg_alpha lambda_l1 alpha l1_regularization", "", "there is no L1 penalty on leaves; leave it out"),
     ("min_child_samples min_data_in_leaf min_data", "min_samples_leaf", ""),
-    ("min_samples_split", "min_samples_leaf", "it bounds both sides of a split"),
+    ("min_samples_split", "min_samples_leaf", "it applies to both sides of a split"),
     ("min_child_weight min_sum_hessian_in_leaf min_sum_hessian", "min_hessian_leaf min_samples_leaf", ""),
     ("min_split_gain min_gain_to_split min_split_loss gamma min_impurity_decrease", "min_gain", ""),
     ("bagging_fraction bagging sample_rate", "subsample", ""),
     (
         "bagging_freq subsample_freq bootstrap_type sampling_method",
         "subsample",
-        "below 1, rows are drawn anew for every weak learner",
+        "if it is below 1, rows are drawn anew for every weak learner",
     ),
     ("colsample_bytree feature_fraction", "max_features_tree", ""),
     ("colsample_bynode feature_fraction_bynode colsample_bylevel rsm", "max_features", ""),
@@ -34,54 +34,66 @@ TABLE = (
     (
         "boosting_type boosting booster algorithm",
         "",
-        "the class is the algorithm, and has its loss; the guide has a table of them",
+        "every algorithm is a class of its own, with its loss; the guide lists them",
     ),
-    ("grow_policy tree_method tree_learner", "", "trees grow best-first, on bins; leave it out"),
-    ("objective loss_function application", "loss", "the class is the algorithm, and has its loss"),
-    ("num_class num_classes classes_count", "", "the classes are those of y; leave it out"),
+    ("grow_policy tree_method tree_learner", "", "trees always grow best-first, on histograms; leave it out"),
+    ("objective loss_function application", "loss", "every algorithm is a class of its own, with its loss"),
+    ("num_class num_classes classes_count", "", "the classes are taken from y; leave it out"),
     ("estimator base_estimator", "weak_learner", ""),
     ("metric metrics eval_metric custom_metric", "scoring", ""),
-    ("early_stopping_rounds early_stopping_round od_wait", "n_iter_no_change", "it counts with early_stopping=True"),
-    ("use_best_model od_type od_pval", "early_stopping", "the rounds after the best one are taken back"),
+    (
+        "early_stopping_rounds early_stopping_round od_wait",
+        "n_iter_no_change",
+        "it takes effect with early_stopping=True",
+    ),
+    ("use_best_model od_type od_pval", "early_stopping", "the model then keeps the rounds up to the best one"),
     ("early_stopping_min_delta tol", "min_delta", ""),
     ("random_seed seed bagging_seed feature_fraction_seed", "random_state", ""),
     ("num_threads num_thread nthread thread_count n_threads", "n_jobs", ""),
     ("silent verbosity verbose_eval logging_level metric_period", "verbose", ""),
     ("categorical_feature cat_features cat_feature categorical_column", "categorical_features", ""),
-    ("enable_categorical", "categorical_features", 'categorical_features="from_dtype" takes those of a data frame'),
+    (
+        "enable_categorical",
+        "categorical_features",
+        'categorical_features="from_dtype" takes the categorical columns of a data frame',
+    ),
     (
         "min_data_per_group cat_smooth cat_l2 max_cat_threshold max_cat_to_onehot one_hot_max_size",
         "min_samples_category",
         "",
     ),
-    ("monotone_constraints monotone_constraint", "monotonic_cst", "it names the class, too"),
+    ("monotone_constraints monotone_constraint", "monotonic_cst", "it also names the class"),
     ("interaction_constraints", "interaction_cst", ""),
     (
         "is_unbalance unbalance auto_class_weights scale_pos_weight",
         "class_weight",
-        'class_weight="balanced" weighs all classes the same',
+        'class_weight="balanced" gives all classes the same total weight',
     ),
     ("class_weights", "class_weight", ""),
-    ("missing use_missing nan_mode missing_values", "", "NaN is a missing value; leave it out"),
-    ("device device_type task_type devices gpu_id", "", "trainings run on CPUs; leave it out"),
-    ("importance_type", "", "pymcboost.inspection.importance(model, kind) has the kinds"),
-    ("save_snapshot snapshot_file snapshot_interval", "", "Checkpoint keeps the rounds of a training in a file"),
+    ("missing use_missing nan_mode missing_values", "", "NaN means missing; leave it out"),
+    ("device device_type task_type devices gpu_id", "", "training runs on CPUs; leave it out"),
+    ("importance_type", "", "use pymcboost.inspection.importance(model, kind)"),
+    (
+        "save_snapshot snapshot_file snapshot_interval",
+        "",
+        "use Checkpoint, which keeps the state of a training in a file",
+    ),
     # Of fit.
     (
         "eval_set valid_sets evals validation_data",
         "",
-        "give fit the validation set as X_val, y_val, and more of them as validation_sets={name: (X, y)}",
+        "give fit a validation set as X_val and y_val, and others as validation_sets={name: (X, y)}",
     ),
     ("eval_names valid_names", "validation_sets", "its keys are the names"),
     ("eval_sample_weight sample_weight_eval_set", "sample_weight_val", ""),
-    ("eval_class_weight", "class_weight", "it counts in validation sets, too"),
+    ("eval_class_weight", "class_weight", "it applies to validation sets, too"),
     ("base_margin baseline", "init_score", ""),
     ("base_margin_eval_set eval_init_score", "init_score_val", ""),
     ("xgb_model", "init_model", ""),
-    ("feature_name feature_names", "", "names are those of the columns of a data frame"),
-    ("group", "groups", "they are held out together; there is no ranking"),
+    ("feature_name feature_names", "", "names come from the columns of a data frame"),
+    ("group", "groups", "rows of one group are held out together; there is no ranking"),
     ("monitor", "callbacks", ""),
-    ("plot", "callbacks", "LivePlot of pymcboost.callbacks draws the curves"),
+    ("plot", "callbacks", "pymcboost.callbacks.LivePlot draws the curves"),
     # Names here that not every estimator has.
     (
         "max_features max_features_tree min_samples_leaf l2_regularization min_gain subsample max_leaf_nodes max_depth",
@@ -91,22 +103,26 @@ TABLE = (
     ("monotonic_cst interaction_cst", "", "VectorTreeBoostClassifier has it"),
     ("min_hessian_leaf", "", "LogitBoostClassifier and ABCLogitBoostClassifier have it"),
     ("learning_rate", "", f"MCBoostClassifier, {_TREES}"),
-    ("class_weight", "", "machines have no weights of classes; all other estimators have them"),
+    ("class_weight", "", "kernel and linear machines do not support class weights; all other estimators do"),
     (
         "categorical_features",
         "",
-        "encode the categories as numbers (OneHotEncoder, TargetEncoder of scikit-learn), or take "
+        "encode the categories as numbers (OneHotEncoder, TargetEncoder of scikit-learn), or use "
         "VectorTreeBoostClassifier, MCBoostClassifier or class-wise trees such as LogitBoostClassifier",
     ),
-    ("sample_weight", "", "the algorithm has no sample weights"),
+    ("sample_weight", "", "the algorithm does not support sample weights"),
     ("init_score init_score_val", "", "VectorTreeBoostClassifier, MCBoostClassifier and class-wise trees have it"),
     (
         "comm",
         "",
-        "rows divided among workers are for VectorTreeBoostClassifier, MCBoostClassifier and the class-wise trees "
-        "(LogitBoost, Mart, ABC)",
+        "VectorTreeBoostClassifier, MCBoostClassifier and the class-wise trees (LogitBoost, Mart, ABC) can train on "
+        "several workers",
     ),
-    ("init_model", "", "its rounds are merged into one machine; use warm_start, which adds to the estimator's own"),
+    (
+        "init_model",
+        "",
+        "its rounds are merged into one machine; use warm_start, which adds rounds to the estimator's own model",
+    ),
 )  # fmt: skip
 # Values of parameters elsewhere, and those here.
 VALUES = {
@@ -125,18 +141,18 @@ VALUES = {
 OF_PREDICT = (
     (
         "num_iteration start_iteration iteration_range ntree_limit ntree_start ntree_end best_iteration",
-        "model_.truncate(rounds).{method}(X) has the first rounds alone",
+        "model_.truncate(rounds).{method}(X) uses only the first rounds",
     ),
     ("base_margin", "use init_score"),
-    ("raw_score output_margin", "decision_function(X) has the scores"),
-    ("pred_leaf", "apply(X) has the leaves"),
+    ("raw_score output_margin", "use decision_function(X)"),
+    ("pred_leaf", "use apply(X)"),
     (
         "pred_contrib pred_contribs pred_interactions",
-        "pymcboost.inspection has contributions and interactions",
+        "use pymcboost.inspection.contributions or interactions",
     ),
     (
         "early_stop pred_early_stop",
-        "model_.with_early_exit and model_.predict(X, early=way) have exits, see the guide",
+        "use model_.with_early_exit and model_.predict(X, early=way); see the guide",
     ),
     ("n_jobs num_threads thread_count nthread", "n_jobs is a parameter of the constructor"),
     ("predict_disable_shape_check validate_features verbose", "leave it out"),
@@ -149,7 +165,7 @@ OF_FITTED = (
     ),
     (
         "best_score_ best_score evals_result_ evals_result evals_result_dict validation_score_ train_score_",
-        "use history_, which has the metrics of every round",
+        "use history_, which contains the metrics of every round",
     ),
     ("booster_ get_booster", "use model_"),
     ("feature_name_ feature_names_ feature_name feature_names", "use feature_names_in_"),
@@ -163,7 +179,7 @@ OF_FITTED = (
     ("load_model", "use pymcboost.load_model(path)"),
     (
         "dump_model get_dump trees_to_dataframe",
-        "pymcboost.inspection has to_json, to_text and to_frame",
+        "use pymcboost.inspection.to_json, to_text or to_frame",
     ),
     ("staged_predict_log_proba", "use staged_predict_proba"),
 )
@@ -215,7 +231,7 @@ def hint(name, place, places, estimator):
         words.insert(0, f"use {known}" + other * (places[known] != place))
     elif here:
         words = [
-            f"it is {here[0]} here, which {estimator} does not have",
+            f"it is called {here[0]} here, but {estimator} does not have it",
             NAMES.get(here[0], ((), remark))[1],
         ]
     elif not remark:

@@ -360,8 +360,9 @@ def _named(init, names):
         cls = type(self)
         if values:
             raise TypeError(
-                f"{cls.__name__}.__init__() takes parameters by name: {cls.__name__}(n_estimators=100), or **params "
-                f"for those of a dictionary; got {values[0]!r}"
+                f"{cls.__name__}.__init__() accepts only keyword arguments: use "
+                f"{cls.__name__}(n_estimators=100), or **params for a dictionary; got "
+                f"{values[0]!r}"
             )
         for name in parameters:
             if name not in names:

@@ -78,8 +78,8 @@ class Predicts:
         if isinstance(X, Dataset):
             if X._set.init_score is not None and not with_init_score:
                 raise ValueError(
-                    "the Dataset has an init_score, which counts in decision_function, predict, predict_proba, "
-                    "predict_log_proba and score only; give the rows as an array"
+                    "the Dataset has an init_score, which only decision_function, predict, "
+                    "predict_proba, predict_log_proba and score use; give the rows as an array"
                 )
             return X._features_for(self.model_)
         if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
@@ -98,7 +98,7 @@ class Predicts:
         if isinstance(X, Dataset):
             if init_score is not None:
                 raise TypeError(
-                    f"{name}: init_score belongs to the Dataset; give Dataset(X, y, init_score=...)"
+                    f"{name}: give init_score to the Dataset instead: Dataset(X, y, init_score=...)"
                 )
             init_score = X._init_score_for(self.classes_)
         refuse_init_score(init_score, name, self.booster.takes_init_score)

@@ -54,7 +54,7 @@ class Parameter(NamedTuple):
         elif self.kind is bool:
             words = "True or False"
         else:
-            words = {int: "an integer", float: "a number"}[self.kind] + self._range()
+            words = {int: "an integer", float: "a number"}[self.kind] + self._range_in_words()
             words += "".join(f" or {choice!r}" for choice in self.choices)
         if not text:
             words += ", True or False" * self.bools
@@ -112,6 +112,17 @@ class Parameter(NamedTuple):
             words += f"{' and' if low is not None else ''} {'<' if self.open_high else '<='} {high}"
         return words
 
+    def _range_in_words(self):
+        low, high = (
+            f"{bound:g}" if isinstance(bound, float) else bound for bound in (self.low, self.high)
+        )
+        if low is None or high is None or self.open_low or self.open_high:
+            words = "" if low is None else f" {'>' if self.open_low else '>='} {low}"
+            if high is not None:
+                words += f"{' and' * bool(words)} {'<' if self.open_high else '<='} {high}"
+            return words
+        return f" from {low} to {high}"
+
     def allows(self, value):
         """Whether ``value`` is in range."""
         if self.several and isinstance(value, (list, tuple, Mapping)):
@@ -134,19 +145,22 @@ class Parameter(NamedTuple):
 
         here = value_here(name.partition("[")[0], value)
         known = here is not None and self.allows(here)
-        return words + f"; {value!r} of other libraries is {here!r} here" * known
+        return words + f"; {value!r} in other libraries is {here!r} here" * known
 
     def _fault_of_several(self, name, values):
         """What is wrong with a list or dictionary of values, in words; an empty text if nothing is."""
         if not values:
-            return f"{name}={values!r} is empty; give one value or more, as in {list(self.choices[:2])}"
+            return (
+                f"{name}={values!r} is empty; give at least one value, as in "
+                f"{list(self.choices[:2])}"
+            )
         own_names = isinstance(values, Mapping)
         one = self._replace(several=False)
         for place, value in values.items() if own_names else enumerate(values):
             if own_names and not is_name(place):
                 return (
-                    f"{name} has the key {place!r}, which is no name; take a string of up to {LONGEST_NAME} printable "
-                    "characters"
+                    f"{name} has the key {place!r}, which is not a valid name; use a string of "
+                    f"up to {LONGEST_NAME} printable characters"
                 )
             if not one.allows(value):
                 return one.refusal(f"{name}[{place!r}]", value)
@@ -156,8 +170,9 @@ class Parameter(NamedTuple):
                 return f"{name}={values!r} has {column!r} twice; give each name once"
             if column in columns[:place]:
                 return (
-                    f"{name}[{columns.index(column)}] and {name}[{place}] would both be {column!r} in the history; "
-                    "name them in a dict, as in {'cost': function, 'profit': other_function}"
+                    f"{name}[{columns.index(column)}] and {name}[{place}] would both be "
+                    f"{column!r} in the history; give them names in a dict, as in {{'cost': "
+                    "function, 'profit': other_function}"
                 )
         return ""
 

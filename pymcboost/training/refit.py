@@ -74,8 +74,9 @@ class RefitsLeaves:
         name = type(self).__name__
         if not self.booster.refits:
             raise ValueError(
-                f"{name} cannot refit leaves: they do not follow from the loss of the rows alone. Train anew, add "
-                "rounds by init_model, or use VectorTreeBoostClassifier or class-wise trees, whose leaves can be refit"
+                f"{name} cannot refit leaves, because they do not depend on the loss of the "
+                "rows alone. Train a new model, add rounds with init_model, or use "
+                "VectorTreeBoostClassifier or class-wise trees, whose leaves can be refitted"
             )
         number: Any = decay  # of any type, whatever the annotation says
         if not isinstance(number, Real) or not 0 <= decay <= 1:
@@ -95,7 +96,7 @@ class RefitsLeaves:
             else weight * class_weights(ALONE, booster.params, classes, codes, weight)[codes]
         )
         if not weight.any():
-            raise ValueError(f"{name}: refit_leaves needs rows of positive weight")
+            raise ValueError(f"{name}: refit_leaves needs rows with positive weight")
         booster.check()
         categories = self.model_.categories
         X = X if categories is None else categories.bounded(X)

@@ -124,8 +124,9 @@ class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
         version = state.pop("_pymcboost_version", "an unknown version")
         if version != __version__:
             warn(
-                f"this {type(self).__name__} was pickled by pymcboost {version}, this is {__version__}: it may fail or "
-                "differ. Keep models in files (save, load_model), which every later version reads"
+                f"this {type(self).__name__} was pickled by pymcboost {version}, but this is "
+                f"{__version__}: it may fail or behave differently. Save models with save and "
+                "load_model, whose files every later version can read"
             )
         super().__setstate__(state)
 

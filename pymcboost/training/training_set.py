@@ -215,8 +215,8 @@ def check_same_classes(classes, known):
     """Refuse a warm start with other classes than those of the model so far."""
     if not np.array_equal(classes, known):
         raise ValueError(
-            f"warm_start: y has the classes {classes!r}, the model so far has {known!r}; continue with the same "
-            "classes, or set warm_start=False"
+            f"warm_start: y has the classes {classes!r}, but the existing model has {known!r}; "
+            "give the same classes, or set warm_start=False"
         )
 
 

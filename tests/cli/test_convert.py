@@ -68,7 +68,7 @@ def test_other_leaves_and_layouts(files, tmp_path):
     )
     refused(
         1,
-        "--layout is for --to mcb and c",
+        "--layout needs --to mcb or --to c",
         "--layout",
         "interval",
         "--to",
@@ -90,7 +90,7 @@ def test_packed(files, tmp_path):
     n = len((files / "test.svm").read_text().splitlines())
     assert (
         f"mcboost-convert: of {n} rows, " in done.stderr
-        and "have another class than with the leaves" in done.stderr
+        and "get another class than with the original leaves" in done.stderr
     )
     assert load_model(tmp_path / "p.mcb").layout == "packed"
     assert "kind          7 (packed trees)\n" in call("info", tmp_path / "p.mcb").stdout
@@ -105,7 +105,7 @@ def test_packed(files, tmp_path):
     )
     refused(
         2,
-        "leaves='int8' is for layout='packed'",
+        "leaves='int8' needs layout='packed'",
         "--leaves",
         "int8",
         tmp_path / "v.mcb",
@@ -114,7 +114,7 @@ def test_packed(files, tmp_path):
     done = call(*train, "--layout", "packed", rows, tmp_path / "out")
     assert (
         done.returncode == 1
-        and "--layout packed is for vector-tree with --leaf-levels" in done.stderr
+        and "--layout packed needs vector-tree with --leaf-levels" in done.stderr
     )
     (tmp_path / "t.csv").write_text("colour,label\nred,1\nblue,2\n")
     packed = [
@@ -130,7 +130,8 @@ def test_packed(files, tmp_path):
     done = call("train", "-q", *packed, "--label", "label", tmp_path / "t.csv", tmp_path / "c")
     assert (
         done.returncode == 1
-        and "--layout packed has no room for --categorical-features" in done.stderr
+        and "--layout packed cannot store categories; leave out --layout or --categorical-features"
+        in done.stderr
     )
     assert not (tmp_path / "c").exists()
     assert (
@@ -146,7 +147,7 @@ def test_packed(files, tmp_path):
 def test_the_model_itself_is_no_output(files, tmp_path, form):
     (tmp_path / "m.mcb").write_bytes((files / "model.mcb").read_bytes())
     (tmp_path / "other").symlink_to("m.mcb")
-    refused(1, "would be lost", "--to", form, "m.mcb", "other", cwd=tmp_path)
+    refused(1, "would overwrite it", "--to", form, "m.mcb", "other", cwd=tmp_path)
     assert (tmp_path / "m.mcb").read_bytes() == (files / "model.mcb").read_bytes()
 
 
@@ -199,10 +200,10 @@ def test_integers(files, tmp_path):
     (tmp_path / "broken.svm").write_text("1 2:x\n")
     integer = ("--to", "c", "--integer", "int8")
     refused(2, "broken.svm:1:", *integer, "--rows", "broken.svm", "p.mcb", "out", cwd=tmp_path)
-    refused(1, "--integer is for --to c", "--integer", "int8", "p.mcb", "out", cwd=tmp_path)
+    refused(1, "--integer needs --to c", "--integer", "int8", "p.mcb", "out", cwd=tmp_path)
     refused(
         1,
-        "--rows is for --integer, for --from another",
+        "--rows needs --integer, --from another",
         "--rows",
         "broken.svm",
         "p.mcb",
@@ -211,7 +212,7 @@ def test_integers(files, tmp_path):
     )
     refused(
         2,
-        "Save trees with layout='packed' and leaves='int8'",
+        "Save the trees with layout='packed' and leaves='int8'",
         *integer,
         files / "model.mcb",
         "out",
@@ -244,9 +245,7 @@ def test_rows_that_are_close_in_float32_are_counted(files, tmp_path, target):
     Model.from_ensemble(trees, range(4)).save(tmp_path / "tie.mcb")
     (tmp_path / "r.svm").write_text("0 1:0.5 2:1\n1 2:7\n1 1:-3\n")
     done = call("convert", "--to", target, "--rows", "r.svm", "tie.mcb", "out", cwd=tmp_path)
-    assert (
-        done.returncode == 0 and "of 3 rows, 3 have two best classes that are closer" in done.stderr
-    )
+    assert done.returncode == 0 and "of 3 rows, 3 have two best classes closer" in done.stderr
     assert "adds in float32: on these rows no score differs by more than " in done.stderr
     done = call(
         "convert",
@@ -289,10 +288,18 @@ def test_models_of_other_libraries(tmp_path):
         cwd=tmp_path,
     )
     assert (done.returncode, done.stderr) == (0, "")
-    refused(3, "m.txt: neither JSON nor UBJSON", "--from", "xgboost", "m.txt", "out", cwd=tmp_path)
     refused(
         3,
-        "m.json: not a text model of LightGBM",
+        "m.txt: this is neither JSON nor UBJSON",
+        "--from",
+        "xgboost",
+        "m.txt",
+        "out",
+        cwd=tmp_path,
+    )
+    refused(
+        3,
+        "m.json: not a LightGBM text model",
         "--from",
         "lightgbm",
         "m.json",
@@ -302,7 +309,9 @@ def test_models_of_other_libraries(tmp_path):
     refused(3, "m.json: this is a model of XGBoost", "m.json", "out", cwd=tmp_path)
     refused(3, "--from reads models of LightGBM and XGBoost", "m.json", "out", cwd=tmp_path)
     foreign = ("--from", "lightgbm", "--leaves", "float16")
-    refused(1, "write a model file first, and convert that", *foreign, "m.txt", "out", cwd=tmp_path)
+    refused(
+        1, "write a model file first, then convert that", *foreign, "m.txt", "out", cwd=tmp_path
+    )
     refused(
         4,
         "name a model file that LightGBM has written",
@@ -317,7 +326,7 @@ def test_models_of_other_libraries(tmp_path):
 def test_rounds_after_the_best_are_left_out(tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(stopped(1)))
     done = call("convert", "--from", "xgboost", "--rounds", 1, "m.json", "m.mcb", cwd=tmp_path)
-    line = "mcboost-convert: the first 2 of 4 rounds, up to the one that XGBoost found best, are taken\n"
+    line = "mcboost-convert: using the first 2 of 4 rounds, up to the one that XGBoost found best\n"
     assert done.returncode == 0 and done.stderr.startswith(line)
     (tmp_path / "m.json").write_text(json.dumps(stopped(3)))
     done = call("convert", "--from", "xgboost", "m.json", "m.mcb", cwd=tmp_path)

@@ -17,9 +17,7 @@ from pymcboost import (
 )
 
 NAMES = ["a", "b b", "c", "d", "e"]
-UNLABELLED = (
-    "mcboost-predict: 60 of 60 rows have no label: predicted, not counted in the accuracy\n"
-)
+UNLABELLED = "mcboost-predict: 60 of 60 rows have no label; they are predicted but do not count in the accuracy\n"
 
 
 def write_csv(path, X, y=None, names=NAMES, label="kind", at=0):
@@ -78,7 +76,7 @@ def test_columns_go_by_their_names(tmp_path, data):
     done = call("predict", "less.csv", "t.csv.mcb", "-", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
     assert (
-        "less.csv:1: there is no column 'a'; there are 'kind', 'b b', 'c', 'd', 'e'\n"
+        "less.csv:1: there is no column 'a'; the columns are 'kind', 'b b', 'c', 'd', 'e'\n"
         in done.stderr
     )
     write_csv(tmp_path / "other.csv", test.X, test.y, label="truth")
@@ -115,7 +113,7 @@ def test_text_labels(tmp_path, data):
     done = call("predict", "v.csv", "m.mcb", "out", cwd=tmp_path)
     assert "1 of 60 rows has no label" in done.stderr
     assert (
-        "1 of 59 rows has a label that the model does not know (cod): counted as errors"
+        "1 of 59 rows has a label that the model does not know (cod); they count as errors"
         in done.stderr
     )
 
@@ -158,7 +156,7 @@ def test_standard_input_and_models_without_names(files, data, tmp_path):
     write_csv(tmp_path / "u.csv", test.X[:, :3], names=NAMES[:3])
     done = call("predict", "u.csv", files / "model.mcb", "-", cwd=tmp_path)
     assert (
-        "u.csv:1: there are 3 columns of features, but the model needs 5 and has no names\n"
+        "u.csv:1: the file has 3 feature columns, but the model needs 5 and has no column names\n"
         in done.stderr
     )
 
@@ -176,12 +174,12 @@ def test_infinity_is_scored_where_it_is_written(files, tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "t.csv:1: there is no line with the names of the columns"),
+        ("", "t.csv:1: the line with the column names is missing"),
         ("y,a,a\n1,2,3\n", "t.csv:1: the column name 'a' occurs twice"),
-        ("y,a\n", "t.csv: no row of data"),
+        ("y,a\n", "t.csv: the file has no row of data"),
         (
             "y\n1\n",
-            "t.csv:1: there is no column besides that of the labels; --separator parts columns",
+            "t.csv:1: there is no column besides that of the labels; set the column separator with --separator",
         ),
         (
             "y,a\n1,2\n\n1,2,3\n",
@@ -189,12 +187,12 @@ def test_infinity_is_scored_where_it_is_written(files, tmp_path):
         ),
         (
             "y,a\n1,2\n1,gas\n",
-            "t.csv: column 'a' has 'gas' in row 2; features must be numbers, or empty where",
+            "t.csv: column 'a' has 'gas' in row 2; features must be numbers, or empty if",
         ),
         (
             "a,y\n1,no\n",
-            "t.csv: column 'y' has 'no' in row 1; features must be numbers, or empty where missing. To train, "
-            "name the column in --label y if it has the labels, or in --categorical-features y (not with",
+            "t.csv: column 'y' has 'no' in row 1; features must be numbers, or empty if missing. If "
+            "this column holds the labels, give --label y. If it holds categories, train with --categorical-features y",
         ),
         ("y,a\n1,1_0\n", "t.csv: column 'a' has '1_0' in row 1; features must be numbers"),
         (
@@ -206,8 +204,8 @@ def test_infinity_is_scored_where_it_is_written(files, tmp_path):
         ("y,a\n1,1e400\n", "t.csv: row 1 has inf for the feature 'a'"),
         (
             "1,1.5,0.5\n2,1,3\n",
-            "t.csv:1: the column name '1' is a number: where the first line is a row of data, give "
-            "--no-header; where it names the columns, --header",
+            "t.csv:1: the column name '1' is a number; if the first line is a row of data, give "
+            "--no-header, and if it names the columns, give --header",
         ),
         ("cat,1.5\ndog,2\n", "t.csv:1: the column name '1.5' is a number"),
         (
@@ -258,10 +256,13 @@ def test_which_columns_are_said(tmp_path, text, options, said):
 def test_other_refusals(tmp_path, data):
     write_csv(tmp_path / "t.csv", data[0].X, data[0].y)
     done = call("train", "--label", "Kind", "t.csv", cwd=tmp_path)
-    assert "t.csv:1: there is no column 'Kind'; there are 'kind', 'a'" in done.stderr
+    assert "t.csv:1: there is no column 'Kind'; the columns are 'kind', 'a'" in done.stderr
     write_csv(tmp_path / "v.csv", data[1].X, ["x", *data[1].y[1:]])
     done = call("train", "-P", "v.csv", "t.csv", cwd=tmp_path)
-    assert "v.csv: the label 'x' is no integer, as those of the training file are" in done.stderr
+    assert (
+        "v.csv: the label 'x' is not an integer, but the labels of the training file are"
+        in done.stderr
+    )
     (tmp_path / "t.csv").write_bytes(b"y,a\n1,\xff\n")
     done = call("train", "t.csv", cwd=tmp_path)
     assert (done.returncode, "expected comma-separated values in UTF-8" in done.stderr) == (2, True)
@@ -316,7 +317,7 @@ def test_wrong_categories_are_explained(tmp_path, files):
     for arguments, message in (
         (
             ["-a", "hingeboost", "t.csv", "--categorical-features", "a"],
-            "category; hingeboost has no categories",
+            "category; hingeboost does not support categories",
         ),
         (
             ["-a", "vector-tree", files / "train.svm", "--categorical-features", "a"],
@@ -324,15 +325,15 @@ def test_wrong_categories_are_explained(tmp_path, files):
         ),
         (
             ["-a", "vector-tree", "t.csv", "--categorical-features", "c"],
-            "there is no column 'c'; there are 'a', 'b'",
+            "there is no column 'c'; the columns are 'a', 'b'",
         ),
         (
             ["--layout", "interval", "t.csv", "--categorical-features", "a"],
-            "--layout interval has no room for --categ",
+            "--layout interval cannot store categories; leave out --layout or --categ",
         ),
         (
             ["-a", "vector-tree", "t.csv"],
-            "'a' has 'x' in row 1; .* --label a .*--categorical-features a",
+            "'a' has 'x' in row 1; .* --label a.*--categorical-features a",
         ),
     ):
         done = call("train", *arguments, cwd=tmp_path)
@@ -362,8 +363,7 @@ def test_quotes_that_are_not_closed_lose_nothing(tmp_path):
     ):
         assert done.returncode == 2 and not done.stdout
         assert (
-            "EOF inside string starting at row 20; a quote may not be closed, or a row"
-            in done.stderr
+            "EOF inside string starting at row 20; a quote may be unclosed, or a row" in done.stderr
         )
 
 
@@ -577,6 +577,6 @@ print(status, next(int(line.split()[1]) >> 10 for line in lines if line.startswi
     status, megabytes = map(int, done.stdout.split())
     assert (
         status == 2
-        and "a line has more than 16 MiB; check that the file has line ends" in done.stderr
+        and "a line has more than 16 MiB; check that the file has line breaks" in done.stderr
     )
     assert megabytes < 350

@@ -266,4 +266,4 @@ def test_thresholds_of_labels(tmp_path, above):
 
 def test_dump_and_json_exclude_each_other(files):
     done = call("info", "--json", "--dump", "text", files / "model.mcb")
-    assert (done.returncode, "leave one of them out" in done.stderr) == (1, True)
+    assert (done.returncode, "use one of them" in done.stderr) == (1, True)

@@ -44,7 +44,7 @@ def test_what_the_exits_do_is_said(early, files, blobs, tmp_path):
         labels, learners = model.predict_early(X, way)
         counted = slice(None) if n else plain != 2
         changed = (labels != plain)[counted]
-        does = "get another label," if n else "are lost;"
+        does = "change their label and" if n else "are lost;"
         first, second, third = (
             line.removeprefix("mcboost-convert: ") for line in said[f"{name}.txt"]
         )
@@ -55,7 +55,9 @@ def test_what_the_exits_do_is_said(early, files, blobs, tmp_path):
         assert first.endswith(
             f"; {learners.mean() / model.n_learners:.1%} of the learners are evaluated"
         )
-        assert second.startswith("these rows gave the thresholds; of rows like them, fewer than ")
+        assert second.startswith(
+            "the thresholds come from these rows; of similar rows, fewer than "
+        )
         assert (
             second.endswith(", with 95% confidence") and ("10.000%" if n else "30.000%") in second
         )
@@ -120,7 +122,7 @@ def test_linear_machines_need_no_preparation(files, blobs, tmp_path, stream):
     )
     assert planes.mean() < model.n_classes_
     done = call("predict", "--early", "calibrated", files / "test.svm", saved, out)
-    message = "linear.mcb: no early exit 'calibrated'"
+    message = "linear.mcb: this kind of model has no early exit 'calibrated'"
     assert (done.returncode, message in done.stderr) == (1, True)
 
 
@@ -136,7 +138,7 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
             "predict",
             ("--early", "certified", rows, trees, out),
             1,
-            "trees.mcb: no early exit certified",
+            "trees.mcb has no early exit certified",
         ),
         (
             "predict",
@@ -148,13 +150,23 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
             "predict",
             ("--early", "certified", "--rounds", 9, rows, exits, out),
             1,
-            "only as many rounds as --rounds",
+            "cut by --rounds",
         ),
-        ("predict", ("--early", "certified", "-b", 1, rows, exits, out), 1, "need all learners"),
+        (
+            "predict",
+            ("--early", "certified", "-b", 1, rows, exits, out),
+            1,
+            "need the scores of all learners",
+        ),
         ("predict", ("--early", "fast", rows, exits, out), 1, "invalid choice: 'fast'"),
-        ("convert", ("--early", rows, trees, out), 2, "rate=0.001 needs 3000 rows in"),
-        ("convert", ("--early", rows, exits, out), 2, "rate=0.001 needs 3000 rows in"),
-        ("convert", ("--early", rows, "--rate", 1e-320, trees, out), 2, "needs 1e+18 rows in"),
+        ("convert", ("--early", rows, trees, out), 2, "rate=0.001 needs at least 3000 rows in"),
+        ("convert", ("--early", rows, exits, out), 2, "rate=0.001 needs at least 3000 rows in"),
+        (
+            "convert",
+            ("--early", rows, "--rate", 1e-320, trees, out),
+            2,
+            "needs at least 1e+18 rows in",
+        ),
         (
             "convert",
             ("--early", rows, "--rate", 0.1, "--background", 5, trees, out),
@@ -166,13 +178,13 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
             "convert",
             ("--early", rows, "--to", "json", trees, out),
             1,
-            "--early is for --to mcb and c",
+            "--early needs --to mcb or --to c",
         ),
         (
             "convert",
             ("--early", "-", "--rows", "-", "--leaves", "float16", trees, out),
             1,
-            "both standard input",
+            "cannot both be standard input",
         ),
         (
             "convert",
@@ -180,8 +192,8 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
             2,
             "with layout='list'",
         ),
-        ("convert", ("--rate", 0.1, trees, out), 1, "--rate and --background are for --early"),
-        ("convert", ("--early", trees, trees, trees), 1, "would be lost"),
+        ("convert", ("--rate", 0.1, trees, out), 1, "--rate and --background need --early"),
+        ("convert", ("--early", trees, trees, trees), 1, "would overwrite it"),
     ):
         done = call(program, *arguments)
         assert (done.returncode, done.stdout) == (status, ""), done.stderr
@@ -201,7 +213,7 @@ def test_models_that_cannot_have_exits_are_named(early, files, tmp_path):
     assert call("train", *train, files / "train.svm", kernel).returncode == 0
     for model, message in (
         (packed, "packed.mcb: a packed model has no early exits; save it with layout='list' first"),
-        (kernel, "kernel.mcb: an early exit leaves learners out; this model has none"),
+        (kernel, "kernel.mcb: an early exit skips weak learners, but this model has none"),
     ):
         done = call("predict", "--early", "certified", files / "test.svm", model, out)
         assert (done.returncode, message in done.stderr) == (1, True), done.stderr

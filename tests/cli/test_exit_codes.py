@@ -58,25 +58,28 @@ def test_1_usage(program):
     [
         (
             "-n auto -E 10",
-            'n_estimators="auto" finds the rounds by itself; set early_stopping=False',
+            'n_estimators="auto" finds the number of rounds itself; set early_stopping=False',
         ),
-        ("-a multiboost --solver fcd -l log", "closed form for loss"),
-        ("-a vector-tree --decision-threshold f1", "decision_threshold is for loss"),
+        ("-a multiboost --solver fcd -l log", "supports only loss"),
+        ("-a vector-tree --decision-threshold f1", "decision_threshold applies only to loss"),
         (
             "-a vector-tree --loss logistic --class-weight balanced",
-            "class_weight is for a class for each row",
+            "class_weight needs one class per row",
         ),
         (
             "-a adaboost-mh --decision-threshold 0.4",
-            "decision_threshold is for rows with any number of labels",
+            "decision_threshold applies only to rows with any number of labels",
         ),
         (
             "-a adaboost-mh --multilabel --calibrate temperature",
-            "any number of labels have no temperature",
+            "no temperature for multi-label rows",
         ),
         ("-a hingeboost --metric log_loss -P none.svm", "needs probabilities"),
-        ("-a vector-tree --multilabel", "--multilabel is for -a adaboost-mh and -a vector-tree"),
-        ("-a mart --layout interval", "--layout interval is for stumps"),
+        (
+            "-a vector-tree --multilabel",
+            "--multilabel works with -a adaboost-mh and -a vector-tree",
+        ),
+        ("-a mart --layout interval", "--layout interval works only with stumps"),
         ("-w1 0", "argument -w1: '0' is not a finite number > 0"),
     ],
 )
@@ -118,13 +121,16 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
     before = (tmp_path / "part").read_bytes()
     X, y = blobs
     write_svm(tmp_path / "other.svm", X[:180] + 1, y[:180])
-    remedy = "remove the file (or name another) to begin anew"
+    remedy = "remove the file, or name another one, to start again"
     for more, message in [
-        (["-r", "0.2", "train.svm"], "learning_rate was 0.1, it is 0.2"),
-        (["-a", "logitboost", "train.svm"], "the algorithm was mart, it is logitboost"),
-        (["--calibrate", "none", "train.svm"], "training: calibrate was the default, it is None"),
+        (["-r", "0.2", "train.svm"], "learning_rate was 0.1, now it is 0.2"),
+        (["-a", "logitboost", "train.svm"], "the algorithm was mart, now it is logitboost"),
+        (
+            ["--calibrate", "none", "train.svm"],
+            "training: calibrate was the default, now it is None",
+        ),
         (["-n", "2", "train.svm"], "part has 3 rounds, more than n_estimators=2"),
-        (["other.svm"], "part is the checkpoint of another training: the features differ"),
+        (["other.svm"], "part is the checkpoint of a different training: the features differ"),
         (["-w2", "3", "train.svm"], "class_weight was None"),
         (["-P", "other.svm", "train.svm"], "the validation set differ"),
     ]:
@@ -150,13 +156,13 @@ def test_other_checkpoint_errors(files, tmp_path):
     check(
         call("train", "--checkpoint", "notes", train, "m", cwd=tmp_path),
         1,
-        "checkpoint notes exists and is not a model",
+        "checkpoint notes already exists and is not a model",
     )
     check(call("train", "-q", "--checkpoint", "cut", train, "m", cwd=tmp_path), 3, "cut: ")
     check(
         call("train", "--checkpoint", "no/part", train, "m", cwd=tmp_path),
         4,
-        "no: no such folder for the checkpoint",
+        "no: the folder for the checkpoint",
     )
     check(
         call("train", "--checkpoint", tmp_path, train, "m", cwd=tmp_path),
@@ -201,7 +207,7 @@ def test_4_missing_and_unwritable(files, tmp_path):
     check(
         call("train", train, "no/folder/m.mcb", cwd=tmp_path),
         4,
-        "no/folder: no such folder for the model file no/folder/m.mcb; make it first",
+        "no/folder: the folder for the model file no/folder/m.mcb does not exist; create it first",
     )
     check(call("train", train, tmp_path), 4, "is a folder, not a model file")
     check(
@@ -216,10 +222,18 @@ def test_4_missing_and_unwritable(files, tmp_path):
     )
     check(call("predict", test, "none.mcb", "out", cwd=tmp_path), 4, f"none.mcb: {MISSING}")
     done = call("predict", test, model, "no/out", cwd=tmp_path)
-    check(done, 4, "error: no: no such folder for the output file no/out; make it first\n")
+    check(
+        done,
+        4,
+        "error: no: the folder for the output file no/out does not exist; create it first\n",
+    )
     # said before the rows are read
     done = call("predict", "none.svm", "none.mcb", "no/out", cwd=tmp_path)
-    check(done, 4, "error: no: no such folder for the output file no/out; make it first\n")
+    check(
+        done,
+        4,
+        "error: no: the folder for the output file no/out does not exist; create it first\n",
+    )
     check(call("predict", test, model, tmp_path), 4, "is a folder, not an output file")
     check(call("info", "none.mcb", cwd=tmp_path), 4, f"mcboost-info: error: none.mcb: {MISSING}")
     assert list(tmp_path.iterdir()) == []
@@ -330,7 +344,7 @@ def test_4_closed_standard_input(files, tmp_path):
         done = subprocess.run(
             ["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True
         )
-        check(done, 4, f"mcboost-{program}: error: <stdin>: standard input is closed, ")
+        check(done, 4, f"mcboost-{program}: error: <stdin>: standard input is closed ")
         assert len(done.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -411,10 +425,13 @@ def test_4_a_model_that_can_be_saved_nowhere_leaves_the_checkpoint(files, tmp_pa
     )
     done = run_python(code, cwd=tmp_path)
     check(done, 4, "m.mcb: File too large; the model could not be written to another folder either")
-    assert "mcboost-train: the same command goes on from the checkpoint part\n" in done.stderr
+    assert (
+        "mcboost-train: run the same command again to continue from the checkpoint part\n"
+        in done.stderr
+    )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["part", "tmp", "train.svm"]
     done = call("train", *arguments, cwd=tmp_path)
-    assert "going on from the 5 rounds in part" in done.stderr
+    assert "continuing from the 5 rounds in part" in done.stderr
     assert load_model(tmp_path / "m.mcb").n_rounds == 5
 
 
@@ -425,7 +442,11 @@ def test_4_a_checkpoint_that_cannot_be_removed_is_said(files, tmp_path, monkeypa
     monkeypatch.setattr(Checkpoint, "remove", stuck)
     options = ["-a", "mart", "-n", 2, "--checkpoint", "part", "--checkpoint-every", 0]
     done = call("train", *options, files / "train.svm", "m.mcb", cwd=tmp_path)
-    check(done, 4, "the model is saved, but its checkpoint is still there: part: Permission denied")
+    check(
+        done,
+        4,
+        "the model is saved, but its checkpoint could not be removed: part: Permission denied",
+    )
     assert load_model(tmp_path / "m.mcb").n_rounds == 2
 
 

@@ -61,7 +61,7 @@ def test_files_are_closed_without_a_warning(lists, tmp_path):
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
         load_svmlight(lists[0] / "train.svm", multilabel=True)
-        with pytest.raises(SvmlightError, match="label 'x' is no whole number"):
+        with pytest.raises(SvmlightError, match="label 'x' is not a whole number"):
             load_svmlight(tmp_path / "bad.svm", multilabel=True)
         assert len(list(Lines(tmp_path / "one.svm", 1, 1))) == 1
         assert (
@@ -95,13 +95,13 @@ def test_spaces_comments_and_long_files(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1:1\n3,1,3 1:1\n", ":2:5: label 3 occurs twice in the list; name it once"),
-        ("1,,2 1:1\n", ":1:3: label '' is no whole number"),
-        (" 1,x 1:1\n", ":1:4: label 'x' is no whole number"),
-        ("1.5 1:1\n", ":1:1: label '1.5' is no whole number"),
+        ("1:1\n3,1,3 1:1\n", ":2:5: label 3 occurs twice in the list; list each label once"),
+        ("1,,2 1:1\n", ":1:3: label '' is not a whole number"),
+        (" 1,x 1:1\n", ":1:4: label 'x' is not a whole number"),
+        ("1.5 1:1\n", ":1:1: label '1.5' is not a whole number"),
         (
             "1,99999999999999999 1:1\n",
-            r":1:3: label '99999999999999999' is no whole number within \+-2\^53",
+            r":1:3: label '99999999999999999' is not a whole number within \+-2\^53",
         ),
         ("10,11 1:1 1:2\n", ":1:11: feature index 1 occurs twice"),
         ("1,2 1:1\n7,8 1:x\n", ":2:7: value 'x' is not a number"),
@@ -118,7 +118,8 @@ def test_wrong_text(tmp_path, text, message):
 )
 def test_wrong_labels_to_write(tmp_path, y):
     with pytest.raises(
-        ValueError, match="y must be an indicator matrix, or a list|the indicator y of shape"
+        ValueError,
+        match="y must be an indicator matrix, or give each|the indicator matrix y has shape",
     ):
         dump_svmlight(tmp_path / "t.svm", [[1.0]], y)
     assert not (tmp_path / "t.svm").exists()
@@ -190,10 +191,11 @@ def test_adaboost_mh_reads_lists_where_it_is_told_to(lists, tmp_path):
     np.testing.assert_array_equal(model.predict(X), ours.predict(X))
     done = call("train", "-a", algorithm, folder / "train.svm", tmp_path / "n.mcb")
     assert done.returncode and "lists several labels" in done.stderr
-    assert "or with --multilabel and -a adaboost-mh" in done.stderr
+    assert "or --multilabel and -a adaboost-mh" in done.stderr
     done = call("train", "-a", "samme", "--multilabel", folder / "train.svm", tmp_path / "n.mcb")
     assert (
-        done.returncode and "--multilabel is for -a adaboost-mh and -a vector-tree" in done.stderr
+        done.returncode
+        and "--multilabel works with -a adaboost-mh and -a vector-tree" in done.stderr
     )
 
 
@@ -209,7 +211,9 @@ def test_labels_that_a_model_does_not_know(lists, tmp_path):
     )
     done = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
     assert "Exact match = " in done.stdout and "(2/2)" not in done.stdout
-    assert "1 of 2 rows has a label" in done.stderr and "(5, 6): counted as errors" in done.stderr
+    assert (
+        "1 of 2 rows has a label" in done.stderr and "(5, 6); they count as errors" in done.stderr
+    )
     (tmp_path / "new.svm").write_text(
         "".join(f"{','.join(map(str, range(20, 60)))} 1:{i}\n" for i in range(9))
     )
@@ -224,7 +228,7 @@ def test_labels_that_a_model_does_not_know(lists, tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["-w4", 2], "-w<label> is for one label a row")],
+    [(["-w4", 2], "they do not work with -w<label>")],
 )
 def test_what_is_for_one_label(lists, arguments, message):
     done = call("train", *TRAIN, *arguments, lists[0] / "train.svm", cwd=lists[0])
@@ -350,7 +354,9 @@ def test_metrics_of_labels_are_for_lists(tmp_path):
     files = tmp_path / "one.svm", tmp_path / "m.mcb"
     done = call("tune", "-a", "vector-tree", "-n", "2,3", "--best-by", "f1_micro", *files)
     assert (
-        done.returncode and "--best-by f1_micro: one label a row has error, log_loss" in done.stderr
+        done.returncode
+        and "f1_micro does not work with single-label rows; use one of error, log_loss"
+        in done.stderr
     )
 
 
@@ -362,9 +368,9 @@ def test_a_search_of_other_algorithms(lists, tmp_path):
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("Best: --n-estimators ")
     done = call("tune", "-a", "samme", "--multilabel", *options)
-    assert done.returncode and "--multilabel is for -a adaboost-mh" in done.stderr
+    assert done.returncode and "--multilabel works with -a adaboost-mh" in done.stderr
     done = call("tune", "-a", "vector-tree", "--loss", "softmax,logistic", *options)
-    assert done.returncode and "search them apart" in done.stderr
+    assert done.returncode and "search them separately" in done.stderr
     done = call("tune", "-a", "vector-tree", *options)
     assert done.returncode and "lists several labels" in done.stderr
 
@@ -397,5 +403,5 @@ def test_rows_whose_labels_change_are_counted(lists, tmp_path):
     changed = sum(a != b for a, b in zip(now, before, strict=True))
     assert (
         f"of {len(now)} rows, {changed} " in told
-        and "have other labels than with the leaves as they were" in told
+        and "get other labels than with the original leaves" in told
     )

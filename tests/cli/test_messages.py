@@ -25,16 +25,16 @@ SAID = [
     ("-a hingeboost nan.svm", "row 2 has nan for the feature 1; this algorithm needs finite values; fill it in\n"),
     ("-q one.svm", "error: one.svm: all rows have the label 7; a training needs rows of at least 2 classes\n"),
     ("-P more.svm t.svm",
-     "more.svm: 2 of 3 rows have a label that the model does not know (7, 9): counted as errors\n"),
-    ("-P more.csv t.csv", "more.csv: 1 of 2 rows has a label that the model does not know (z): counted as errors\n"),
+     "more.svm: 2 of 3 rows have a label that the model does not know (7, 9); they count as errors\n"),
+    ("-P more.csv t.csv", "more.csv: 1 of 2 rows has a label that the model does not know (z); they count as errors\n"),
     ("-P other.svm t.svm", "none of the labels in y_val occurs in y"),
     ("--base 1 zero.svm", "use base=0 or base='auto' if its indices start at 0\n"),
-    ("zero.svm", "indices read as zero-based; set base=0\n"),
-    ("none.svm", "no row has a feature; give n_features if that is meant\n"),
-    ("--n-features 1 t.svm", "features beyond n_features=1 dropped"),
-    ("-a hingeboost -t 2 sparse.svm", "needs dense X, only kernel='linear' takes a sparse one"),
+    ("zero.svm", "so indices are read as zero-based; set base=0 to confirm\n"),
+    ("none.svm", "no row has a feature; if that is intended, give n_features\n"),
+    ("--n-features 1 t.svm", "ignoring features beyond n_features=1"),
+    ("-a hingeboost -t 2 sparse.svm", "needs dense X, only kernel='linear' accepts sparse X"),
     ("-E 3 --validation-fraction 0.01 t.svm", "early_stopping: cannot set aside validation_fraction=0.01 of 30"),
-    ("--max-depth 0 t.svm", "argument --max-depth: '0' is not an integer >= 1 and <= 500 or none\n"),
+    ("--max-depth 0 t.svm", "argument --max-depth: '0' is not an integer from 1 to 500 or none\n"),
 ]  # fmt: skip
 
 
@@ -54,5 +54,5 @@ def test_predict_says_which_features_are_dropped(files, tmp_path):
     (tmp_path / "t.svm").write_text("2 1:1 9:1\n")
     done = call("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert (
-        "t.svm: features beyond n_features=5 dropped (largest index 9 at line 1)\n" in done.stderr
+        "t.svm: ignoring features beyond n_features=5 (largest index 9 at line 1)\n" in done.stderr
     )

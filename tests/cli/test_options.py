@@ -306,7 +306,7 @@ def test_help_is_that_of_the_algorithm(capsys):
     )
     assert (
         "--max-depth n Maximum depth of a tree: the number of splits from the root to the deepest leaf. none means no "
-        "limit (an integer >= 1" in text
+        "limit (an integer from 1" in text
     )
     assert "--nu" not in text
     text = help_of(capsys, "mart")
@@ -319,7 +319,9 @@ def test_help_is_that_of_the_algorithm(capsys):
 def test_interval_tables_are_for_stumps():
     assert parse(["--layout", "interval", "t"])[0].layout == "interval"
     for arguments in (["-a", "mart"], ["--weak-learner", "tree"]):
-        with pytest.raises(UsageError, match="--layout interval is for stumps .*leave it out"):
+        with pytest.raises(
+            UsageError, match="--layout interval works only with stumps .*leave it out"
+        ):
             parse([*arguments, "--layout", "interval", "t"])
 
 
@@ -390,41 +392,41 @@ BAD_TRAIN = [
     ("-r nan t", "argument -r/--learning-rate: 'nan' is not a number > 0 and <= 1"),
     ("--nu -1 t", "argument --nu: '-1' is not a number >= 0"),
     ("--nu inf t", "argument --nu: 'inf' is not a number >= 0"),
-    ("--max-bins 257 t", "argument --max-bins: '257' is not an integer >= 2 and <= 256"),
+    ("--max-bins 257 t", "argument --max-bins: '257' is not an integer from 2 to 256"),
     (
         "--validation-fraction 1 t",
         "argument --validation-fraction: '1' is not a number > 0 and <= 0.9",
     ),
-    ("--class-weight balanced -w2 3 t", "-w<label> and --class-weight exclude each other"),
+    ("--class-weight balanced -w2 3 t", "-w<label> and --class-weight cannot be used together"),
     (
         "-S 4294967296 t",
-        "argument -S/--random-state: '4294967296' is not an integer >= 0 and <= 4294967295 or none",
+        "argument -S/--random-state: '4294967296' is not an integer from 0 to 4294967295 or none",
     ),
-    ("-j 0 t", "argument -j/--n-jobs: 0 threads have no meaning"),
+    ("-j 0 t", "argument -j/--n-jobs: 0 threads are not possible"),
     ("-v 1 t", "argument -v/--cross-validation: '1' is not an integer >= 2"),
-    ("-v 5 -P v t", "-v writes no model and validates on its own folds; leave out -P"),
-    ("-v 5 t m", "-v writes no model and validates on its own folds; leave out a model file"),
+    ("-v 5 -P v t", "-v writes no model and holds out folds of its own; leave out -P"),
+    ("-v 5 t m", "-v writes no model and holds out folds of its own; leave out a model file"),
     ("-a forest t", "argument -a/--algorithm: invalid choice: 'forest'"),
     ("--base 2 t", "argument --base: invalid choice: '2'"),
     ("--n-features 0 t", "argument --n-features: '0' is not an integer >= 1"),
     ("--layout tree t", "argument --layout: invalid choice: 'tree'"),
-    ("--gap 3 t", "--gap is not an option of mcboost, but of abc-logitboost, abc-mart\n"),
+    ("--gap 3 t", "--gap is not an option of mcboost, only of abc-logitboost, abc-mart\n"),
     (
         "--nonsense --gap 3 t",
-        "--gap is not an option of mcboost, but of abc-logitboost, abc-mart\n",
+        "--gap is not an option of mcboost, only of abc-logitboost, abc-mart\n",
     ),
     (
         "-t 2 -c10 t m",
-        "-t is not an option of mcboost, but of hingeboost; -c is not an option of mcboost, but of hinge",
+        "-t is not an option of mcboost, only of hingeboost; -c is not an option of mcboost, only of hinge",
     ),
     (
         "-a jointboost --subsample=0.5 t",
-        "--subsample is not an option of jointboost, but of abc-logitboost, abc-mart, ",
+        "--subsample is not an option of jointboost, only of abc-logitboost, abc-mart, ",
     ),
-    ("-a mart --no-allow-zero t", "--no-allow-zero is not an option of mart, but of hingeboost\n"),
+    ("-a mart --no-allow-zero t", "--no-allow-zero is not an option of mart, only of hingeboost\n"),
     (
         "-a hingeboost -l log t",
-        "-l is not an option of hingeboost, but of mcboost, multiboost, vector-tree\n",
+        "-l is not an option of hingeboost, only of mcboost, multiboost, vector-tree\n",
     ),
     (
         "-a piboost --separators [[0]] t",
@@ -438,56 +440,56 @@ BAD_TRAIN = [
         "--class-weight heavy t",
         "argument --class-weight: 'heavy' is not one of 'balanced' or none\n",
     ),
-    ("-a hingeboost -d 0 t", "argument -d/--degree: '0' is not an integer >= 1 and <= 1000"),
-    ("-a hingeboost -w3 2 t", "-w<label>: hingeboost has no class weights"),
-    ("-a hingeboost --checkpoint c t", "hingeboost keeps no checkpoints"),
+    ("-a hingeboost -d 0 t", "argument -d/--degree: '0' is not an integer from 1 to 1000"),
+    ("-a hingeboost -w3 2 t", "-w<label>: hingeboost does not support class weights"),
+    ("-a hingeboost --checkpoint c t", "hingeboost cannot write checkpoints"),
     (
         "-a hingeboost --layout interval t",
-        "--layout interval is for stumps whose scores are summed; leave it out",
+        "--layout interval works only with stumps whose scores are summed; leave it out",
     ),
-    ("-a mart --gap 3 t", "--gap is not an option of mart, but of abc-logitboost, abc-mart\n"),
-    ("-a mart -l log t", "-l is not an option of mart, but of mcboost, multiboost, vector-tree\n"),
+    ("-a mart --gap 3 t", "--gap is not an option of mart, only of abc-logitboost, abc-mart\n"),
+    ("-a mart -l log t", "-l is not an option of mart, only of mcboost, multiboost, vector-tree\n"),
     ("-a abc-mart --gap 0 t", "argument --gap: '0' is not an integer >= 1"),
     ("-l softmax t", "argument -l/--loss: 'softmax' is not one of 'exp', 'log'"),
     (
         "--label y t.svm",
-        "--label names a column of a CSV or Parquet file; the labels of LIBSVM text begin the lines",
+        "--label names a column of a CSV or Parquet file; in LIBSVM text, every line begins with its label",
     ),
     (
         "--base 1 t.csv",
-        "--base and --n-features are for LIBSVM text; the columns of a CSV or Parquet",
+        "--base and --n-features are for LIBSVM text; CSV and Parquet files have named columns",
     ),
     (
         "--format csv --n-features 3 t",
-        "--base and --n-features are for LIBSVM text; the columns of a CSV or Parquet",
+        "--base and --n-features are for LIBSVM text; CSV and Parquet files have named columns",
     ),
     (
         "-P v.svm t.csv.gz",
-        "the training and the validation file must both have named columns or both be LIBSVM text",
+        "the training file and the validation file must be of the same kind",
     ),
     ("--curve t", "--curve needs -v n, the number of folds"),
-    ("-a hingeboost -c 1 --libsvm-c 1 t", "-c and --libsvm-c exclude each other"),
+    ("-a hingeboost -c 1 --libsvm-c 1 t", "-c and --libsvm-c cannot be used together"),
     ("-a hingeboost --libsvm-c 0 t", "argument --libsvm-c: '0' is not a finite number > 0"),
     (
         "-a hingeboost --libsvm-c 1 -E 5 t",
-        "--libsvm-c is multiplied by the rows, of which the models of -n auto, --e",
+        "--libsvm-c depends on the number of training rows",
     ),
     (
         "-a hingeboost --libsvm-c 1 -n auto -P v t",
-        "--libsvm-c is multiplied by the rows, of which the models of -n",
+        "--libsvm-c depends on the number of training rows",
     ),
     (
         "-a hingeboost --libsvm-c 1 --calibrate temperature t",
-        "--libsvm-c is multiplied by the rows, of which the",
+        "--libsvm-c depends on the number of training rows",
     ),
     (
         "-a multiboost --libsvm-c 1 t",
-        "--libsvm-c is not an option of multiboost, but of hingeboost\n",
+        "--libsvm-c is not an option of multiboost, only of hingeboost\n",
     ),
     ("--checkpoint", "argument --checkpoint: expected one argument"),
     (
         "--checkpoint c -v 5 t",
-        "-v trains a model per fold and keeps none of them; leave out --checkpoint",
+        "-v trains one model per fold and keeps none of them; leave out --checkpoint",
     ),
     ("--checkpoint-every 5 t", "--checkpoint-every needs --checkpoint file"),
     (
@@ -500,10 +502,10 @@ BAD_TRAIN = [
     ),
     (
         "--checkpoint ./m t m",
-        "--checkpoint names the model file, but is removed when that has been written",
+        "--checkpoint names the model file, but the checkpoint is removed after training",
     ),
     ("-w3 t", "argument -w3: 't' is not a finite number > 0"),
-    ("-", "training on standard input needs the name of a model file"),
+    ("-", "when training on standard input, give the name of a model file"),
     ("-P - - m", "only one of the training and the validation file can be standard input"),
 ]
 

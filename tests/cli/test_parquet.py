@@ -204,7 +204,7 @@ def test_what_is_refused(tmp_path, columns):
         (
             ["dates.parquet"],
             2,
-            "dates.parquet: column 'kind' has date values; labels and categories are",
+            "dates.parquet: column 'kind' has date values; labels and categories must be",
         ),
         (["footer.parquet"], 2, "footer.parquet: "),
         (["pages.parquet"], 2, "expected a Parquet file"),
@@ -215,19 +215,19 @@ def test_what_is_refused(tmp_path, columns):
             "words.parquet: column 'a' has 'c-1' in row 1; features must be numbers",
         ),
         (["large.parquet"], 2, "large.parquet: column 'a', row 5: 1e+39 is too large for float32"),
-        (["none.parquet"], 2, "none.parquet: no row of data"),
+        (["none.parquet"], 2, "none.parquet: the file has no row of data"),
         (["one.parquet"], 2, "one.parquet: there is no column besides that of the labels\n"),
         (["unlabelled.parquet"], 2, "unlabelled.parquet: row 2 has no label in the column 'kind'"),
         (
             ["--label", "sort", "t.parquet"],
             2,
-            "t.parquet: there is no column 'sort'; there are 'kind', 'a', ",
+            "t.parquet: there is no column 'sort'; the columns are 'kind', 'a', ",
         ),
         (["--base", 1, "t.parquet"], 1, "--base and --n-features are for LIBSVM text"),
         (
             ["-P", "t.svm", "t.parquet"],
             1,
-            "the training and the validation file must both have named columns",
+            "the training file and the validation file must be of the same kind",
         ),
     ):
         done = call("train", "-n", 3, *arguments, cwd=tmp_path)

@@ -57,7 +57,8 @@ def test_a_model_whose_reader_has_gone_is_saved(tmp_path, files, path):
     (name,) = case.new()
     assert re.fullmatch(r"train-[0-9a-f]{8}\.mcb", name)
     assert (
-        f"error: {path}: Broken pipe; the model is in {case.work / name} instead\n" in done.stderr
+        f"error: {path}: Broken pipe; the model was saved as {case.work / name} instead\n"
+        in done.stderr
     )
     case.real = case.work / name
     assert is_new(case, "`mcboost-train`")
@@ -73,7 +74,7 @@ def test_ctrl_c_at_a_fifo_without_a_reader_saves_the_model(tmp_path, files):
     _, err = process.communicate(timeout=60)
     assert process.returncode == 4
     (name,) = case.new()
-    assert f"the model is in {case.work / name} instead\n" in err
+    assert f"the model was saved as {case.work / name} instead\n" in err
     assert load_model(case.work / name).n_rounds == 4
 
 
@@ -88,7 +89,7 @@ def test_streams_that_no_model_goes_to_are_refused_before_the_rows(tmp_path, fil
     assert (done.returncode, "rows, " in done.stderr) == (1, False)
     assert "- is a terminal; name a file" in done.stderr
     for more, words in (
-        (">&-", "-: is closed, and the model file would be lost"),
+        (">&-", "-: is closed, so the model file would be lost"),
         ("/dev/fd/77", "Bad file"),
     ):
         line = shlex.join([*command("train"), "train.svm"]) + (

@@ -115,7 +115,9 @@ def test_unknown_labels_count_as_errors(files, tmp_path, scored):
     done = call("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert done.returncode == 0
     assert done.stdout == "Accuracy = 80% (8/10) (classification)\n"
-    message = "2 of 10 rows have a label that the model does not know (40, 41): counted as errors"
+    message = (
+        "2 of 10 rows have a label that the model does not know (40, 41); they count as errors"
+    )
     assert f"mcboost-predict: {message}\n" in done.stderr
     quiet = call("predict", "-q", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
@@ -145,7 +147,7 @@ def test_more_and_fewer_features_than_the_model(files, tmp_path, scored):
     assert np.array_equal(table((tmp_path / "out").read_text())[2], scores)
     write_svm(tmp_path / "fewer.svm", data.X[:, :3], data.y)
     done = call("predict", "-d", 1, "fewer.svm", files / "model.mcb", "out", cwd=tmp_path)
-    message = "fewer.svm: the file has the features 1 to 3 only, the model expects 5: those missing are taken as 0"
+    message = "fewer.svm: the file has only the features 1 to 3, but the model expects 5; the missing ones count as 0"
     assert (done.returncode, done.stderr) == (0, f"mcboost-predict: {message}\n")
     zeroed = data.X.copy()
     zeroed[:, 3:] = 0
@@ -163,7 +165,7 @@ def test_missing_features_are_a_notice_where_the_model_needs_them(tmp_path, base
     )
     for d, words in [
         (0, "no features"),
-        (1, f"the features {base} to {base} only"),
+        (1, f"only the features {base} to {base}"),
         (4, "only"),
         (5, ""),
         (9, ""),
@@ -173,9 +175,9 @@ def test_missing_features_are_a_notice_where_the_model_needs_them(tmp_path, base
         (tmp_path / "t.svm").write_text(f"1{pairs}\n2\n")
         done = call("predict", "t.svm", "m.mcb", "out", cwd=tmp_path)
         assert done.returncode == 0
-        notice = f"mcboost-predict: t.svm: the file has {words}, the model expects 9: those missing are taken as 0\n"
+        notice = f"mcboost-predict: t.svm: the file has {words}, but the model expects 9; the missing ones count as 0\n"
         assert done.stderr == notice.replace(
-            "has only", f"has the features {base} to {3 + base} only"
+            "has only,", f"has only the features {base} to {3 + base},"
         ) * bool(words)
         assert call("predict", "-q", "t.svm", "m.mcb", "out", cwd=tmp_path).stderr == ""
 
@@ -234,7 +236,9 @@ def test_rounds(files, tmp_path, scored, kind):
         "predict", "--rounds", model.n_rounds + 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path
     )
     assert done.returncode == 1
-    assert f"--rounds must be from 0 to {model.n_rounds}, the rounds of m.mcb" in done.stderr
+    assert (
+        f"--rounds must be from 0 to {model.n_rounds}, the number of rounds in m.mcb" in done.stderr
+    )
     assert not (tmp_path / "out").exists()
 
 
@@ -242,7 +246,7 @@ def test_rounds_of_an_interval_table(files, tmp_path):
     load_model(files / "model.mcb").save(tmp_path / "m.mcb", layout="interval")
     done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
-    assert "m.mcb is an interval table" in done.stderr and "no --rounds" in done.stderr
+    assert "m.mcb, an interval table" in done.stderr and "--rounds does not work" in done.stderr
 
 
 @pytest.mark.parametrize("algorithm", ["multiboost", "multiboost-cw"])
@@ -253,7 +257,9 @@ def test_rounds_of_a_totally_corrective_model(files, tmp_path, algorithm):
     )
     done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
-    assert "m.mcb is totally corrective" in done.stderr and "no --rounds" in done.stderr
+    assert (
+        "the model is totally corrective" in done.stderr and "--rounds does not work" in done.stderr
+    )
     assert call("predict", files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
     assert "totally corrective" in call("info", "m.mcb", cwd=tmp_path).stdout
     assert (
@@ -281,10 +287,13 @@ def test_machines(files, tmp_path, scored, kind):
     assert np.array_equal(table(done.stdout)[2], model.raw_scores(data.X))
     done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
-    assert "m.mcb is a linear or kernel machine" in done.stderr and "no --rounds" in done.stderr
+    assert (
+        "m.mcb, a linear or kernel machine" in done.stderr
+        and "--rounds does not work" in done.stderr
+    )
     done = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
-    assert "m.mcb has no link from scores to probabilities" in done.stderr
+    assert "m.mcb: this model gives no probabilities" in done.stderr
     (tmp_path / "nan.svm").write_text("2 1:0.5\n7 2:nan\n")
     done = call("predict", tmp_path / "nan.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 2
@@ -310,7 +319,10 @@ def test_model_without_probabilities(files, tmp_path):
     Model.from_ensemble(model.ensemble, model.classes_, link="none").save(tmp_path / "m.mcb")
     done = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 1
-    assert "m.mcb has no link" in done.stderr and "-d 1 writes its scores" in done.stderr
+    assert (
+        "m.mcb: this model gives no probabilities" in done.stderr
+        and "use -d 1 for its scores" in done.stderr
+    )
     assert (
         call("predict", "-d", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
     )
@@ -382,18 +394,18 @@ def test_output_to_another_descriptor(files, scored):
             "-d 2 a b c",
             "argument -d/--decision-values: '2' is not 0 or 1: -d needs one of them after it, as in -d 1\n",
         ),
-        ("-b 1 -d 1 a b c", "-b 1 and -d 1 exclude each other"),
+        ("-b 1 -d 1 a b c", "-b 1 and -d 1 cannot be used together"),
         (
             "--stream a.csv b c",
-            "--stream and --base are for LIBSVM text; the columns of a CSV or Parquet file",
+            "--stream and --base are for LIBSVM text; CSV and Parquet files have named columns file",
         ),
         (
             "--label y a b c",
-            "--label names a column of a CSV or Parquet file; the labels of LIBSVM text",
+            "--label names a column of a CSV or Parquet file; in LIBSVM text",
         ),
         (
             "--report --stream a b c",
-            "--report needs all rows, of which --stream keeps none; leave one of them out",
+            "--report needs all rows, and --stream does not keep them; leave one of them out",
         ),
         ("-j 0 a b c", "argument -j/--n-jobs: '0' is not a number of threads"),
         ("--rounds -1 a b c", "argument --rounds: '-1' is not a number of rounds: 0 or more"),
@@ -415,7 +427,7 @@ def test_swapped_files_are_told_their_order(capsys, tmp_path):
     (tmp_path / "rows").write_text("1 1:2\n" * 20)
     assert main([str(tmp_path / "rows"), str(tmp_path / "rows"), str(tmp_path / "out")]) == 3
     assert "signature" in (err := capsys.readouterr().err)
-    assert err.endswith("; the order is test_file model_file output_file\n")
+    assert err.endswith("; the order of arguments is test_file model_file output_file\n")
 
 
 def test_missing_values_for_a_machine_have_file_row_and_feature(files, tmp_path):

@@ -117,16 +117,16 @@ def test_nothing_to_learn_from(tmp_path, text, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-"], "cannot divide standard input"),
-        (["all.svm.gz"], "cannot divide a .gz file"),
-        (["--loss", "logistic", "all.svm"], "does not divide a file with lists of labels"),
+        (["-"], "cannot split standard input"),
+        (["all.svm.gz"], "cannot split a .gz file"),
+        (["--loss", "logistic", "all.svm"], "cannot split a multi-label file"),
     ],
 )
 def test_what_has_no_ranges(arguments, words, capsys):
     assert train.main(["-a", "vector-tree", "--mpi", *arguments, "m.mcb"]) == 1
     told = capsys.readouterr().err
     assert words in told
-    assert "%r in its name" in told
+    assert "%r in the name" in told
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])

@@ -60,9 +60,9 @@ def test_rows_that_are_none_and_ends_of_lines(files, tmp_path):
     assert (done.returncode, done.stdout) == (0, whole.stdout)
     assert len(done.stdout.splitlines()) == 4
     for said in (
-        "t.svm: features beyond the model's 5 dropped (line 4)",
+        "t.svm: ignoring features beyond the 5 of the model (line 4)",
         "1 of 4 rows has no label",
-        "1 of 3 rows has a label that the model does not know (99): counted as errors",
+        "1 of 3 rows has a label that the model does not know (99); they count as errors",
         "Accuracy = ",
     ):
         assert said in done.stderr
@@ -115,7 +115,7 @@ def test_machines(files, tmp_path, kind):
     assert done.stdout == whole.stdout
     (tmp_path / "t.svm").write_text("2 1:1\n\n2 1:nan\n")
     done = call("predict", "--stream", "t.svm", "m.mcb", "-", cwd=tmp_path)
-    assert (done.returncode, "error: t.svm:3: the row holds nan" in done.stderr) == (2, True)
+    assert (done.returncode, "error: t.svm:3: the row contains nan" in done.stderr) == (2, True)
 
 
 def test_names_of_classes_and_zero_based_models(files, tmp_path, blobs):

@@ -256,7 +256,8 @@ def test_rounds_by_cross_validation(files, tmp_path):
     refused = call("train", "-n", "auto", "-E", 5, files / "train.svm", cwd=tmp_path)
     assert refused.returncode != 0
     assert (
-        'n_estimators="auto" finds the rounds by itself; set early_stopping=False' in refused.stderr
+        'n_estimators="auto" finds the number of rounds itself; set early_stopping=False'
+        in refused.stderr
     )
     assert (
         "'many' is not an integer >= 1 or 'auto'"
@@ -288,7 +289,7 @@ def test_runs_without_a_seed_agree(files, tmp_path, options):
         estimator = get_class("vector-tree")(n_estimators=5, random_state=0)
         Checkpoint(tmp_path / "part", 0).fit(estimator, data.X, data.y)
         done = call("train", "--checkpoint", "part", *arguments, "m.mcb", cwd=tmp_path)
-        assert "going on from the 5 rounds in part" in done.stderr
+        assert "continuing from the 5 rounds in part" in done.stderr
         assert (tmp_path / "m.mcb").read_bytes() == made[0]
 
 
@@ -297,29 +298,29 @@ ENDINGS = [
     (
         "samme --weak-learner tree",
         1,
-        "the last weak learner makes no mistakes, so that no other is looked for",
+        "the last weak learner makes no mistakes, so there is nothing left to learn",
     ),
     (
         "adaboost-ml --weak-learner tree",
         1,
-        "the last weak learner makes no mistakes, so that no other is looked for",
+        "the last weak learner makes no mistakes, so there is nothing left to learn",
     ),
     (
         "adaboost-mh --weak-learner tree",
         1,
-        "the last weak learner makes no mistakes, so that no other is looked for",
+        "the last weak learner makes no mistakes, so there is nothing left to learn",
     ),
-    ("mart -r 1 --min-samples-leaf 0", None, "the training loss has reached machine accuracy"),
-    ("mart --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
+    ("mart -r 1 --min-samples-leaf 0", None, "the training loss has reached machine precision"),
+    ("mart --min-samples-leaf 1000", 0, "no tree reduces the training loss"),
     ("mart --min-gain 1e9", 0, "no split gains more than min_gain"),
-    ("vector-tree --min-samples-leaf 1000", 0, "no tree lowers the training loss any more"),
+    ("vector-tree --min-samples-leaf 1000", 0, "no tree reduces the training loss"),
     ("mcboost --nu 100", 0, "no weak learner has an edge above nu"),
     ("multiboost -c 1e-9", 0, "no weak learner has an edge above p/C"),
     ("multiboost -c 1e3 --tol 1", None, "a round changed the objective by no more than tol"),
     ("gradboost --l1 1000", 0, "no weak learner has a gradient above l1"),
     ("hingeboost -c 1e9", None, "no residual is above tol"),
-    ("gentleboost -w1 3 --min-weight-fraction-leaf 0.5", 0, "no weak learner has an edge any more"),
-    ("mart -E 2 --metric error", None, "the validation error did not improve in 2 rounds more"),
+    ("gentleboost -w1 3 --min-weight-fraction-leaf 0.5", 0, "no weak learner has a positive edge"),
+    ("mart -E 2 --metric error", None, "the validation error did not improve for 2 rounds"),
     ("mart -E 39 --metric error", None, "the validation error was best after these"),
 ]
 
@@ -611,7 +612,7 @@ def test_killed_training_goes_on_to_the_same_bytes(large, tmp_path):
     assert call("predict", "-q", "big.svm", "part", "out", cwd=tmp_path).returncode == 0
     done = call("train", *arguments, "m.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert f"mcboost-train: going on from the {rounds} rounds in part\n" in done.stderr
+    assert f"mcboost-train: continuing from the {rounds} rounds in part\n" in done.stderr
     assert call("train", *trees(large, 60), "whole.mcb", cwd=tmp_path).returncode == 0
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
     left = sorted(path.name for path in tmp_path.iterdir())
@@ -634,11 +635,11 @@ def test_interrupt_writes_a_last_checkpoint(large, tmp_path):
     assert process.returncode == 130, err
     rounds = load_model(tmp_path / "m.mcb").n_rounds
     assert f"interrupted; the {rounds} rounds done are saved in m.mcb" in err
-    assert "the same command goes on from the checkpoint part" in err
+    assert "run the same command again to continue from the checkpoint part" in err
     kept = load_model(tmp_path / "part").n_rounds
     assert rounds - 1 <= kept <= rounds  # it may not have learnt of the last one
     done = call("train", *trees(large, rounds + 5, "--checkpoint", "part"), "m.mcb", cwd=tmp_path)
-    assert f"going on from the {kept} rounds" in done.stderr
+    assert f"continuing from the {kept} rounds" in done.stderr
     assert not (tmp_path / "part").exists()
     call("train", *trees(large, rounds + 5), "whole.mcb", cwd=tmp_path)
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
@@ -667,7 +668,7 @@ def test_interrupted_mcboost_keeps_the_last_rebuilding(large, tmp_path):
     done = call(
         "train", "-n", rounds + 99, "--checkpoint", "part", "big.svm", "m.mcb", cwd=tmp_path
     )
-    assert f"going on from the {rounds} rounds" in done.stderr
+    assert f"continuing from the {rounds} rounds" in done.stderr
     call("train", "-n", rounds + 99, "big.svm", "whole.mcb", cwd=tmp_path)
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
 
@@ -716,7 +717,7 @@ def test_interrupt_of_the_calibration_saves_all_rounds_without_it(files, tmp_pat
     ) == (9, None)
     monkeypatch.undo()
     done = call("train", *options, "-a", "mart", files / "train.svm", "m.mcb", cwd=tmp_path)
-    assert "going on from the 9 rounds in part" in done.stderr
+    assert "continuing from the 9 rounds in part" in done.stderr
     assert load_model(tmp_path / "m.mcb").temperature > 0
     assert [path.name for path in tmp_path.iterdir()] == ["m.mcb"]
 

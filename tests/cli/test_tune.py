@@ -96,7 +96,7 @@ def test_best_by_log_loss(folder):
     assert call("tune", *hinge, cwd=folder).returncode == 0
     (folder / "h.mcb").unlink()
     done = call("tune", *hinge, "--best-by", "log_loss", cwd=folder)
-    assert done.returncode == 2 and "no log_loss; --calibrate temperature" in done.stderr
+    assert done.returncode == 2 and "no log_loss; add --calibrate temperature" in done.stderr
     assert not (folder / "h.mcb").exists()
 
 
@@ -191,7 +191,7 @@ def test_a_search_that_ends_early_says_why_alone(folder):
     done = run("tune", *options, "train.svm", cwd=folder)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert "no log_loss; --calibrate temperature" in line
+    assert "no log_loss; add --calibrate temperature" in line
 
 
 def test_processes_side_by_side_give_the_same(folder):
@@ -212,27 +212,30 @@ def test_processes_side_by_side_give_the_same(folder):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("t.svm", "nothing to search: give an option several values"),
+        ("t.svm", "nothing to search; give at least one option several values"),
         ("-r 0.1 t.svm", "nothing to search"),
         ("-r 0.1,2 t.svm", "argument -r/--learning-rate: '2' is not a number > 0 and <= 1"),
         ("-r 0.1,,0.2 t.svm", "argument -r/--learning-rate: '' is not a number"),
         ("-r 0.1:0.5 t.svm", "argument -r/--learning-rate: '0.1:0.5' is not a number"),
         ("-j 1,2 t", "argument -j/--n-jobs: '1,2' is not an integer"),
         ("-S 1,2 -r 0.1,1 t", "argument -S/--random-state: '1,2' is not an integer"),
-        ("-S none -r 0.1,1 t", "argument -S/--random-state: the folds of a search need a seed"),
-        ("--gap 1,2 t", "--gap is not an option of mcboost, but of abc-logitboost, abc-mart"),
+        ("-S none -r 0.1,1 t", "argument -S/--random-state: a search needs a seed for its folds"),
+        ("--gap 1,2 t", "--gap is not an option of mcboost, only of abc-logitboost, abc-mart"),
         (
             "-a mart --class-weight balanced,none -w2 3 t",
-            "-w<label> and --class-weight exclude each other",
+            "-w<label> and --class-weight cannot be used together",
         ),
-        ("-a hingeboost -c 1 --libsvm-c 1,2 t", "-c and --libsvm-c exclude each other"),
+        ("-a hingeboost -c 1 --libsvm-c 1,2 t", "-c and --libsvm-c cannot be used together"),
         (
             "-r 0.1,1 - m",
-            "a training file on standard input needs the name of a model file, and --results file",
+            "when the training file is standard input, give the name of a model file, and --results file",
         ),
-        ("-r 0.1,1 t -", "standard output has the table of the results; name a file for the model"),
-        ("-r 0.1,1 t t", "the model file t is the training file itself"),
-        ("-r 0.1,1 --results m t m", "the file of results m is the model file itself"),
+        (
+            "-r 0.1,1 t -",
+            "standard output is used for the table of results; name a file for the model",
+        ),
+        ("-r 0.1,1 t t", "the model file t is also the training file"),
+        ("-r 0.1,1 --results m t m", "the file of results m is also the model file"),
         ("-r 0.1,1 --base 1 t.csv", "--base and --n-features are for LIBSVM text"),
         ("-r 0.1,1 --random 0 t", "argument --random: '0' is not an integer >= 1"),
         ("-r 0.1,1 -v 1 t", "argument -v/--cross-validation: '1' is not an integer >= 2"),
@@ -289,12 +292,14 @@ def test_a_rare_class_is_a_warning_of_the_program(folder):
 
 def test_what_can_be_refused_is_refused_first(folder):
     done = call("tune", *GRID, "--results", "gone/r.csv", "train.svm", cwd=folder)
-    assert done.returncode == 4 and "no such folder for the file of results" in done.stderr
+    assert done.returncode == 4 and "the folder for the file of results" in done.stderr
     done = call("tune", *GRID, "train.svm", "gone/m.mcb", cwd=folder)
-    assert done.returncode == 4 and "no such folder for the model file" in done.stderr
+    assert done.returncode == 4 and "the folder for the model file" in done.stderr
     (folder / "notes").write_text("keep me")
     done = call("tune", *GRID, "train.svm", "notes", cwd=folder)
-    assert done.returncode == 1 and "model file notes exists and is not a model" in done.stderr
+    assert (
+        done.returncode == 1 and "model file notes already exists and is not a model" in done.stderr
+    )
     assert sorted(path.name for path in folder.iterdir()) == ["notes", "train.svm"]
 
 

@@ -184,7 +184,7 @@ def test_a_callback_that_is_given_twice_is_refused():
     for one in TrainingLoss(), types.SimpleNamespace(after_round=lambda state: None):
         name = type(one).__name__
         with pytest.raises(
-            ValueError, match=f"callbacks: one {name} is there twice; give each object once"
+            ValueError, match=f"callbacks: one {name} is listed twice; give each object once"
         ):
             MartClassifier(n_estimators=1).fit(
                 X_TRAIN, Y_TRAIN, callbacks=iter([one, TimeLimit(9), one])
@@ -308,15 +308,15 @@ def test_a_set_of_the_same_name_is_refused():
     sets = {"validation_sets": {"val_calibrated": (X, y)}, **VALIDATION}
     with pytest.raises(
         ValueError,
-        match="set 'val_calibrated' is 'val_calibrated_log_loss' in the .* rename the set",
+        match="set 'val_calibrated' would be 'val_calibrated_log_loss' in the .* rename the set",
     ):
         MartClassifier(n_estimators=2, early_stopping=True, calibrate="temperature").fit(
             X, y, **sets
         )
     assert MartClassifier(n_estimators=2).fit(X, y, **sets).n_estimators_ == 2
-    with pytest.raises(ValueError, match="two of the metrics .*'score', 'error', 'score'"):
+    with pytest.raises(ValueError, match="two metrics would .*'score', 'error', 'score'"):
         TrainingLoss([lambda *_: 0.0, "error", lambda *_: 1.0])
-    with pytest.raises(ValueError, match="validation_sets has a set 'train'"):
+    with pytest.raises(ValueError, match="validation_sets has a set named 'train'"):
         MartClassifier(n_estimators=2).fit(
             X, y, validation_sets={"train": (X, y)}, callbacks=[TrainingLoss()]
         )
@@ -359,7 +359,7 @@ def test_weights_that_a_scorer_leaves_out_are_named_where_fit_is_called():
         ({"n_estimators": 2, "early_stopping": True}, {}),
         ({"n_estimators": "auto", "n_iter_no_change": 1}, {}),
     ):
-        with pytest.warns(UserWarning, match="takes no sample_weight") as caught:
+        with pytest.warns(UserWarning, match="does not accept sample_weight") as caught:
             MartClassifier(**given, **params).fit(X_TRAIN, Y_TRAIN, **more)
         assert {one.filename for one in caught} == {__file__}
 
@@ -370,7 +370,7 @@ def test_weights_that_a_scorer_leaves_out_are_named_where_fit_is_called():
 def test_a_time_limit_ends_the_training_after_the_round(monkeypatch):
     monkeypatch.setattr(pymcboost.callbacks, "time", Clock())
     model = MCBoostClassifier(n_estimators=50).fit(X, y, callbacks=[TimeLimit(3.5)])
-    assert (model.n_estimators_, model._ended) == (4, "the time limit of 3.5 s is over")
+    assert (model.n_estimators_, model._ended) == (4, "the time limit of 3.5 s was reached")
     limit = TimeLimit(0)
     assert MCBoostClassifier(n_estimators=50).fit(X, y, callbacks=[limit]).n_estimators_ == 1
     for wrong in (-1, float("nan"), None, "9", [1.0, 2.0]):
@@ -448,16 +448,18 @@ def test_algorithms_without_a_rate_are_refused_by_name(name):
 def test_what_does_not_go_with_a_schedule_is_refused():
     schedule = [LearningRateSchedule(lambda t: 0.1)]
     with pytest.raises(
-        ValueError, match='"auto" finds the rounds with one learning rate; give their number'
+        ValueError, match='"auto" finds the number of rounds at one constant learning rate'
     ):
         MartClassifier(n_estimators="auto").fit(X, y, callbacks=schedule)
-    with pytest.raises(ValueError, match="a fixed_step has no learning rate"):
+    with pytest.raises(ValueError, match="training with fixed_step has no learning rate"):
         MCBoostClassifier(fixed_step=0.1).fit(X, y, callbacks=schedule)
-    with pytest.warns(UserWarning, match="the temperature comes from models of folds") as caught:
+    with pytest.warns(
+        UserWarning, match="the temperature comes from cross-validation models"
+    ) as caught:
         MartClassifier(n_estimators=2, calibrate="temperature").fit(X, y, callbacks=schedule)
     assert caught[0].filename == __file__
     with pytest.warns(
-        UserWarning, match="the temperature comes from models of folds"
+        UserWarning, match="the temperature comes from cross-validation models"
     ):  # too few rows are held out
         MartClassifier(n_estimators=2, early_stopping=True, calibrate="temperature").fit(
             X, y, callbacks=schedule
@@ -482,7 +484,7 @@ def test_what_does_not_go_with_a_schedule_is_refused():
             MartClassifier(n_estimators=3).fit(
                 X, y, callbacks=[LearningRateSchedule([0.5, wrong].__getitem__)]
             )
-    with pytest.raises(TypeError, match="is no function"):
+    with pytest.raises(TypeError, match="is not callable"):
         LearningRateSchedule(0.1)
 
 

@@ -291,10 +291,12 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **more)
     for other in {**more, "sample_weight_val": None}, {"sample_weight_val": weight}:
-        with pytest.raises(ValueError, match="checkpoint of another training: the validation set"):
+        with pytest.raises(
+            ValueError, match="checkpoint of a different training: the validation set"
+        ):
             Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **other)
     for changed in {"scoring": "error"}, {"min_delta": 0.5}:
-        with pytest.raises(ValueError, match=f"{next(iter(changed))} was the default, it is"):
+        with pytest.raises(ValueError, match=f"{next(iter(changed))} was the default, now it is"):
             Checkpoint(tmp_path / "m").fit(
                 cls(**kwargs, **changed), X, y, X_val=X_val, y_val=y_val, **more
             )
@@ -335,10 +337,10 @@ def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path,
         cls(**kwargs).fit(X, y, groups=groups, callbacks=[first, Stops()])
     assert len(found) == 1
     with pytest.raises(
-        ValueError, match="is the checkpoint of another training: the groups differ"
+        ValueError, match="is the checkpoint of a different training: the groups differ"
     ):
         Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, groups=groups // 2)
-    with pytest.raises(ValueError, match="cv was the default, it is 4"):
+    with pytest.raises(ValueError, match="cv was the default, now it is 4"):
         Checkpoint(tmp_path / "m").fit(cls(**kwargs, cv=4), X, y, groups=groups)
     again = Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, groups=groups)
     assert len(found) == 1
@@ -390,22 +392,22 @@ def test_another_training_is_refused_by_what_differs(stopped):
     X, y = some_data()
     y = np.roll(y, 1)
     cases = [
-        ({"name": "logitboost"}, "the algorithm was mart, it is logitboost"),
-        ({"learning_rate": 0.2}, "learning_rate was 0.1, it is 0.2"),
+        ({"name": "logitboost"}, "the algorithm was mart, now it is logitboost"),
+        ({"learning_rate": 0.2}, "learning_rate was 0.1, now it is 0.2"),
         (
             {"learning_rate": 0.2, "class_weight": {"bee": 3}},
-            "class_weight was None, it is {'bee': 3}; learning_rate was",
+            "class_weight was None, now it is {'bee': 3}; learning_rate was",
         ),
-        ({"X": X[:-1], "y": y[:-1], "weight": None}, "the data had 240 rows, they have 239"),
-        ({"X": X[:, :-1], "X_val": X[:50, :-1]}, "the data had 6 features, they have 5"),
-        ({"X": changed(X)}, "training: the features differ. Train with"),
-        ({"y": y}, "training: the labels differ. Train with"),
+        ({"X": X[:-1], "y": y[:-1], "weight": None}, "the data had 240 rows, now they have 239"),
+        ({"X": X[:, :-1], "X_val": X[:50, :-1]}, "the data had 6 features, now they have 5"),
+        ({"X": changed(X)}, "training: the features differ. Use the same"),
+        ({"y": y}, "training: the labels differ. Use the same"),
         (
             {"weight": changed(np.arange(240.0))},
-            "training: the weights of the rows differ. Train with",
+            "training: the weights of the rows differ. Use the same",
         ),
-        ({"X_val": X[50:100]}, "training: the validation set differ. Train with"),
-        ({"X_val": None, "y_val": None}, "training: the validation set differ. Train with"),
+        ({"X_val": X[50:100]}, "training: the validation set differ. Use the same"),
+        ({"X_val": None, "y_val": None}, "training: the validation set differ. Use the same"),
         ({"X": scipy.sparse.csr_matrix(X)}, "the features were dense, they are sparse"),
         ({"n_estimators": 4}, "has 5 rounds, more than n_estimators=4"),
         ({"warm_start": True}, "use one"),
@@ -438,7 +440,7 @@ def test_none_is_another_value_than_the_default(cls, name, none_first, tmp_path,
     Checkpoint(tmp_path / "m", 0).fit(
         cls(n_estimators=1, random_state=0, **first), *some_data(m=60)
     )
-    with pytest.raises(ValueError, match=f"is the checkpoint of another training: {name} was"):
+    with pytest.raises(ValueError, match=f"is the checkpoint of a different training: {name} was"):
         Checkpoint(tmp_path / "m", 0).fit(
             cls(n_estimators=2, random_state=0, **then), *some_data(m=60)
         )
@@ -509,7 +511,7 @@ def test_another_function_as_scoring_is_refused(first, other, tmp_path):
         Checkpoint(tmp_path / "m", 0).fit(
             get_class("mart")(n_estimators=2, scoring=first), *some_data()
         )
-    with pytest.raises(ValueError, match="is the checkpoint of another training: scoring was"):
+    with pytest.raises(ValueError, match="is the checkpoint of a different training: scoring was"):
         Checkpoint(tmp_path / "m", 0).fit(
             get_class("mart")(n_estimators=2, scoring=other), *some_data()
         )
@@ -543,7 +545,7 @@ def forged(path, change):
 
 def refused(path, cls=VectorTreeBoostClassifier):
     with pytest.raises(
-        ValueError, match="m is not a checkpoint that pymcboost .* can use; remove the file"
+        ValueError, match="m is not a checkpoint that pymcboost .* can read; remove the file"
     ):
         Checkpoint(path).fit(cls(n_estimators=4, random_state=0), *some_data())
 
@@ -642,7 +644,7 @@ def test_columns_of_the_history_are_kept_as_they_are(column, tmp_path):
 
 def test_a_file_that_cannot_be_made_is_an_error_at_once(tmp_path):
     X, y = some_data()
-    with pytest.raises(FileNotFoundError, match="no such folder for the checkpoint"):
+    with pytest.raises(FileNotFoundError, match="the folder for the checkpoint"):
         Checkpoint(tmp_path / "none" / "m").fit(get_class("mart")(n_estimators=2), X, y)
 
 
@@ -653,7 +655,9 @@ def test_a_file_that_cannot_be_written_later_costs_a_warning(tmp_path):
     remover = SimpleNamespace(
         after_round=lambda state: folder.rmdir() if state.n_rounds == 1 else None
     )
-    with pytest.warns(UserWarning, match="no checkpoint after round 1: .*no such folder") as caught:
+    with pytest.warns(
+        UserWarning, match="could not write a checkpoint after round 1: .*does not exist"
+    ) as caught:
         model = cls(n_estimators=2).fit(X, y, callbacks=[remover, Checkpoint(folder / "m", 0)])
     assert {one.filename for one in caught} == {__file__}
     assert model.n_estimators_ == 2
@@ -664,7 +668,7 @@ def test_another_version_is_told(tmp_path, monkeypatch):
     cls = get_class("mart")
     Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=2), X, y)
     monkeypatch.setattr("pymcboost.training.checkpoint.__version__", "99")
-    with pytest.warns(UserWarning, match="was written by pymcboost .*, this is 99") as caught:
+    with pytest.warns(UserWarning, match="was written by pymcboost .*, but this is 99") as caught:
         Checkpoint(tmp_path / "m", 1000).fit(cls(n_estimators=3), X, y)
     assert caught[0].filename == __file__
 

@@ -86,7 +86,7 @@ def test_a_saved_model_puts_columns_in_order_by_name(kind, model, tmp_path):
         (["speed", "age", "petrol"], "missing: 'fuel'; unknown: 'petrol'"),
         ([*NAMES, "label"], r"\(unknown: 'label'\)"),
         (["speed", "age"], r"\(missing: 'fuel'\)"),
-        (["speed", "fuel", "age", "age"], "X has 2 columns with the name 'age'"),
+        (["speed", "fuel", "age", "age"], "X has 2 columns named 'age'"),
         ([f"x{j}" for j in range(8)], "unknown: 'x0', 'x1', 'x2', 'x3', 'x4' and 3 more"),
     ],
 )
@@ -149,7 +149,7 @@ WRONG = [
         10**400,
         r"column 'fuel': 10*\.\.\. is beyond float64 \(\+-1.8e308\) \(row 5\); divide the column",
     ),
-    (object(), r"column 'fuel': <object object at .* is no number \(row 5\); use NaN"),
+    (object(), r"column 'fuel': <object object at .* is not a number \(row 5\); use NaN"),
 ]
 
 
@@ -195,7 +195,7 @@ def test_columns_of_dates_are_refused_alone_and_among_others(model):
         pandas.DataFrame({"when": dates}),
         pandas.DataFrame(X, columns=NAMES).assign(fuel=dates),
     )
-    message = r"is a date or a time \(row 0\); give the time since a date near it"
+    message = r"is a date or a time \(row 0\); give the time since a reference date"
     for X in (
         alone,
         alone.to_numpy(),
@@ -359,5 +359,5 @@ def test_lazy_frames_are_refused_in_words():
     )
     model = SAMMEClassifier(n_estimators=1).fit([[0, 1], [1, 0], [2, 1]], [0, 1, 1])
     for predict in (model.predict, model.model_.predict):
-        with pytest.raises(TypeError, match=r"X is a lazy frame.*give X.collect\(\)"):
+        with pytest.raises(TypeError, match=r"X is a lazy frame.*use X.collect\(\)"):
             predict(lazy)

@@ -229,7 +229,9 @@ def test_models_without_constraints_do_not_name_them_and_files_keep_them(tmp_pat
     assert saved.meta["params"]["monotonic_cst"] == {"1": [2, 1]}
     assert saved.meta["params"]["interaction_cst"] == [[0, 1]]
     assert np.array_equal(saved.predict_proba(X), bound.predict_proba(X))
-    with pytest.raises(ValueError, match="refit_leaves does not keep monotonic_cst; train anew"):
+    with pytest.raises(
+        ValueError, match="refit_leaves does not support monotonic_cst; train a new model"
+    ):
         bound.refit_leaves(X, y)
 
 
@@ -262,9 +264,9 @@ def test_columns_by_name():
     ).fit(frame, y)
     assert found.n_estimators_ > 0
     for wrong, message in (
-        ({"monotonic_cst": {"sise": (2, 1)}}, "monotonic_cst: 'sise' is no column; .*0 to 4, .*'age', 'size'"),
-        ({"interaction_cst": [["age", "sise"]]}, "interaction_cst: 'sise' is no column"),
-        ({"monotonic_cst": {"age": (2, 1), 0: (2, -1)}}, "names column 0 twice, by its number and its name"),
+        ({"monotonic_cst": {"sise": (2, 1)}}, "monotonic_cst: 'sise' is not a column; .*0 to 4, .*'age', 'size'"),
+        ({"interaction_cst": [["age", "sise"]]}, "interaction_cst: 'sise' is not a column"),
+        ({"monotonic_cst": {"age": (2, 1), 0: (2, -1)}}, "gives column 0 twice, by number and by name"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             VectorTreeBoostClassifier(**PLAIN, **wrong).fit(frame, y)
@@ -273,18 +275,18 @@ def test_columns_by_name():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"monotonic_cst": {0: 1}}, "with 3 classes a sign alone has no meaning"),
+        ({"monotonic_cst": {0: 1}}, "with 3 classes, a sign is not enough"),
         ({"monotonic_cst": {0: (7, 1)}}, "{0: (7, 1)} is not allowed; it must be {column: (class label, +1 or -1)}"),
         ({"monotonic_cst": {0: (1, 2)}}, "{0: (1, 2)} is not allowed; it must be"),
         ({"monotonic_cst": {0: "up"}}, "{0: 'up'} is not allowed; it must be"),
-        ({"monotonic_cst": {5: (1, 1)}}, "monotonic_cst: 5 is no column; columns are numbers"),
-        ({"monotonic_cst": {"age": (1, 1)}}, "monotonic_cst: 'age' is no column; columns are numbers from 0 to 4, as"),
+        ({"monotonic_cst": {5: (1, 1)}}, "monotonic_cst: 5 is not a column; columns are numbers"),
+        ({"monotonic_cst": {"age": (1, 1)}}, "'age' is not a column; columns are numbers from 0 to 4, because"),
         ({"monotonic_cst": [1, 0]}, "monotonic_cst=[1, 0] is not allowed; it must be {column: (class"),
-        ({"interaction_cst": [[0, 5]]}, "interaction_cst: 5 is no column; columns are numbers from 0 to 4"),
+        ({"interaction_cst": [[0, 5]]}, "interaction_cst: 5 is not a column; columns are numbers from 0 to 4"),
         ({"interaction_cst": [[0], []]}, "interaction_cst: group 1 is empty"),
         ({"interaction_cst": "pairwise"}, "interaction_cst='pairwise' is not allowed; it must be a list of groups"),
         ({"interaction_cst": [0, 1]}, "interaction_cst=[0, 1] is not allowed; it must be a list of groups"),
-        ({"interaction_cst": [[0]] * MOST_GROUPS}, "interaction_cst has 65 groups, one for columns in none"),
+        ({"interaction_cst": [[0]] * MOST_GROUPS}, "interaction_cst has 65 groups, including one for the columns"),
     ],
 )  # fmt: skip
 def test_wrong_constraints_are_refused(params, message):

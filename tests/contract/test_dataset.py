@@ -60,7 +60,9 @@ def test_models_are_those_of_arrays(cls, form):
     X = csr_array(X * (np.abs(X) > 1)) if form == "sparse" else X
     weight = np.arange(len(y)) % 3.0 if form == "weighted" else None
     if weight is not None and cls is HingeBoostOCClassifier:
-        with pytest.raises(ValueError, match="takes no sample weights, and the Dataset has some"):
+        with pytest.raises(
+            ValueError, match="does not support sample weights, but the Dataset has some"
+        ):
             quick(cls).fit(Dataset(X, y, weight))
         return
     with_arrays = quick(cls).fit(X, y, *([] if weight is None else [weight]))
@@ -212,7 +214,7 @@ WITH_NAN = np.where(X > 2, np.nan, X)
 REFUSED = {
     "other bins": (
         lambda: quick(max_bins=64).fit(Dataset(X, Y)),
-        "max_bins=64, and the Dataset has max_bins=256",
+        "max_bins=64, but the Dataset has max_bins=256",
     ),
     "other labels": (
         lambda: quick().fit(Dataset(X, Y), Y[::-1]),
@@ -220,33 +222,33 @@ REFUSED = {
     ),
     "other categories": (
         lambda: quick(categorical_features=[1]).fit(Dataset(X, Y)),
-        r"categorical_features=\[1\], and the Dataset has categories in the columns \[\]",
+        r"categorical_features=\[1\], but the Dataset has categories in the columns \[\]",
     ),
     "categories for a paper's algorithm": (
         lambda: quick(pymcboost.SAMMEClassifier).fit(Dataset(*frame())),
-        "does not know categories",
+        "does not support categories",
     ),
     "missing values": (
         lambda: HingeBoostOCClassifier().fit(Dataset(WITH_NAN, Y)),
-        "takes no missing values, and the Dataset has some",
+        "does not support missing values, but the Dataset has some",
     ),
     "classes for labels": (
         lambda: quick(loss="logistic").fit(Dataset(X, Y)),
-        "the Dataset has a class for each; give its y as an indicator",
+        "the Dataset has one class per row; give its y as an indicator",
     ),
     "labels for classes": (
         lambda: quick().fit(Dataset(X, X[:, :3] > 0)),
-        "takes a class for each row here",
+        "needs one class per row here",
     ),
     "other workers": (
         lambda: quick().fit(Dataset(X, Y), comm=pymcboost.comm.Alone()),
-        "comm is not that of the Dataset; leave it out",
+        "comm differs from that of the Dataset; leave it out",
     ),
     "a row twice": (
         lambda: Dataset(X, Y).subset([1, 1]),
-        "named more than once; give it a sample_weight",
+        "listed more than once; give it a larger sample_weight",
     ),
-    "a pair of indices": (lambda: Dataset(X, Y)[1, 2], "indexed by rows alone"),
+    "a pair of indices": (lambda: Dataset(X, Y)[1, 2], "indexed only by rows"),
     "too many bins": (
         lambda: Dataset(X, Y, max_bins=300),
         "max_bins=300 is not allowed; .* from 2 to 256",
@@ -265,7 +267,7 @@ REFUSED = {
         lambda: (
             quick().fit(*frame()).predict(Dataset(frame()[0][:1].reset_index(drop=True), ["stop"]))
         ),
-        "at least 2 classes|categories of the Dataset are not those of the model",
+        "at least 2 classes|the Dataset has other categories than the model",
     ),
     "another class in a warm start": (
         lambda: quick(warm_start=True).fit(X, Y).fit(Dataset(X, Y).subset(Y != 1)),
@@ -284,15 +286,15 @@ def test_refused(what):
 TYPE_ERRORS = {
     "weights": (
         lambda: quick().fit(Dataset(X, Y), sample_weight=np.ones(400)),
-        r"give Dataset\(X, y, sample_weight=",
+        r"give sample_weight to the Dataset",
     ),
     "groups": (
         lambda: quick().fit(Dataset(X, Y), groups=np.ones(400)),
-        r"give Dataset\(X, y, groups=",
+        r"give groups to the Dataset",
     ),
     "a pipeline": (
         lambda: make_pipeline(StandardScaler(), quick()).fit(Dataset(X, Y), Y),
-        "give arrays or frames to",
+        "arrays or data frames",
     ),
     "a validation set": (
         lambda: quick().fit(X, Y, X_val=Dataset(X, Y), y_val=Y),
@@ -300,7 +302,7 @@ TYPE_ERRORS = {
     ),
     "a loaded model": (
         lambda: quick().fit(X, Y).model_.predict(Dataset(X, Y)),
-        "give arrays or frames",
+        "arrays or data frames",
     ),
 }
 

@@ -54,18 +54,18 @@ def weighted(row, weight):
 MISTAKES = {
     "num_leaves": (lambda: TREES(num_leaves=31), TypeError, "'num_leaves'; use max_leaf_nodes"),
     "a dictionary of parameters": (
-        lambda: TREES({"num_leaves": 31}), TypeError, r"parameters by name: .*, or \*\*params for those of a dict",
+        lambda: TREES({"num_leaves": 31}), TypeError, r"only keyword arguments: .*, or \*\*params for a dict",
     ),
-    "objective": (lambda: TREES(objective="multiclass"), TypeError, "'objective'; use loss; the class is the"),
-    "boosting_type": (lambda: TREES(boosting_type="gbdt"), TypeError, "'boosting_type'; the class is the algorithm"),
-    "num_class": (lambda: TREES(num_class=3), TypeError, "'num_class'; the classes are those of y"),
+    "objective": (lambda: TREES(objective="multiclass"), TypeError, "'objective'; use loss; every algorithm is a"),
+    "boosting_type": (lambda: TREES(boosting_type="gbdt"), TypeError, "'boosting_type'; every algorithm is a class"),
+    "num_class": (lambda: TREES(num_class=3), TypeError, "'num_class'; the classes are taken from y"),
     "min_child_samples": (
         lambda: MCBoostClassifier(min_child_samples=20), TypeError,
-        "it is min_samples_leaf here, which MCBoostClassifier does not have; VectorTreeBoostClassifier",
+        "it is called min_samples_leaf here, but MCBoostClassifier does not have it; VectorTreeBoostClassifier",
     ),
     "no bound": (lambda: TREES(max_depth=-1).fit(X, y), ValueError, "max_depth=-1 is not allowed; .* or None"),
     "silence": (lambda: TREES(verbose=-1).fit(X, y), ValueError, "verbose=-1 is not allowed; .* integer >= 0"),
-    "many bins": (lambda: TREES(max_bins=1023).fit(X, y), ValueError, "max_bins=1023 is not allowed; .* <= 256"),
+    "many bins": (lambda: TREES(max_bins=1023).fit(X, y), ValueError, "max_bins=1023 is not allowed; .* to 256"),
     "metric": (
         lambda: TREES(scoring="multi_logloss").fit(X, y), ValueError,
         "scoring='multi_logloss' is not allowed; it must be one of 'log_loss', 'error'",
@@ -75,12 +75,12 @@ MISTAKES = {
     ),
     "eval_set": (
         lambda: TREES().fit(X, y, eval_set=[(X, y)]), TypeError,
-        "'eval_set'; give fit the validation set as X_val, y_val",
+        "'eval_set'; give fit a validation set as X_val and y_val",
     ),
     "eval_metric": (lambda: TREES().fit(X, y, eval_metric="auc"), TypeError, "use scoring of the constructor"),
     "early_stopping_rounds": (
         lambda: TREES().fit(X, y, early_stopping_rounds=10), TypeError,
-        "use n_iter_no_change of the constructor; it counts with early_stopping=True",
+        "use n_iter_no_change of the constructor; it takes effect with early_stopping=True",
     ),
     "early_stopping=10": (
         lambda: TREES(early_stopping=10).fit(X, y), ValueError, "early_stopping=10 is not allowed; .* True or False",
@@ -99,7 +99,7 @@ MISTAKES = {
     ),
     "dates": (
         lambda: TREES().fit(FRAME.assign(age=pandas.Timestamp("2026-01-01")), y), ValueError,
-        "column 'age': .* is a date or a time .*; give the time since a date near it",
+        "column 'age': .* is a date or a time .*; give the time since a reference date",
     ),
     "infinity": (
         lambda: TREES().fit(FRAME.assign(age=np.inf), y), ValueError,
@@ -107,16 +107,16 @@ MISTAKES = {
     ),
     "one column twice": (
         lambda: TREES().fit(pandas.concat([FRAME, FRAME[["age"]]], axis=1), y), ValueError,
-        "X has 2 columns with the name 'age'",
+        "X has 2 columns named 'age'",
     ),
     "no label": (
-        lambda: TREES().fit(X, np.where(y == 0, np.nan, y)), ValueError, "y has no label in row 0; leave out such rows",
+        lambda: TREES().fit(X, np.where(y == 0, np.nan, y)), ValueError, "y has no label in row 0; leave out rows",
     ),
     "regression": (lambda: TREES().fit(X, X[:, 0]), ValueError, "continuous"),
     "one class": (lambda: TREES().fit(X, 0 * y), ValueError, "at least 2 classes .* has 1 class"),
     "a pair for X_val": (lambda: TREES().fit(X, y, X_val=(X, y)), ValueError, "X_val and y_val go together: give both"),
     "group sizes": (
-        lambda: TREES().fit(X, y, groups=[30, 30]), ValueError, "groups must be a number or a text for each of 60 rows",
+        lambda: TREES().fit(X, y, groups=[30, 30]), ValueError, "groups must be one number or text for each of 60 rows",
     ),
     "not fitted": (lambda: TREES().predict(X), ValueError, "is not fitted yet"),
     "one row": (
@@ -131,27 +131,27 @@ MISTAKES = {
     ),
     "names of metrics in a list": (
         lambda: TREES(scoring=["multi_logloss", "multi_error"]).fit(X, y), ValueError,
-        r"scoring\[0\]='multi_logloss' is not allowed; .*; 'multi_logloss' of other libraries is 'log_loss' here",
+        r"scoring\[0\]='multi_logloss' is not allowed; .*; 'multi_logloss' in other libraries is 'log_loss' here",
     ),
-    "area": (lambda: TREES(scoring="auc").fit(X, y), ValueError, "'auc' of other libraries is 'auc_ovr' here"),
+    "area": (lambda: TREES(scoring="auc").fit(X, y), ValueError, "'auc' in other libraries is 'auc_ovr' here"),
     "loss by its name": (
         lambda: TREES(loss="multiclass").fit(X, y), ValueError,
-        "one of 'softmax', 'logistic' .*; 'multiclass' of other libraries is 'softmax' here",
+        "one of 'softmax', 'logistic' .*; 'multiclass' in other libraries is 'softmax' here",
     ),
     "loss by a name that is of no use": (
         lambda: MCBoostClassifier(loss="multiclass").fit(X, y), ValueError, "it must be one of 'exp', 'log'$",
     ),
     "function of three as a loss": (
         lambda: TREES(loss=lambda y, scores, weight: (scores, scores)).fit(X, y), ValueError,
-        r"cannot be called with \(y, scores\); a loss is a function of these that returns \(gradient, hessian\)",
+        r"is not callable; a loss is a function of \(y, scores\) that returns \(gradient, hessian\)",
     ),
     "metric of labels as scoring": (
         lambda: TREES(scoring=accuracy_score).fit(X, y, X_val=X, y_val=y), ValueError,
-        r"cannot be called with \(estimator, X, y\); .*larger for better; sklearn.metrics.make_scorer makes one",
+        r"cannot be called with \(estimator, X, y\); .*larger for better. sklearn.metrics.make_scorer converts",
     ),
     "feval": (
         lambda: TREES(n_estimators=1, scoring=lambda *_: ("own", 0.5, False)).fit(X, y, X_val=X, y_val=y), ValueError,
-        r"gives \('own', 0.5, False\) for the validation set 'val'; it must be a number alone, .*scoring=\{name: func",
+        r"returns \('own', 0.5, False\) for the validation set 'val'; .* number, larger .*scoring=\{name: func",
     ),
     "verbose of fit": (
         lambda: TREES().fit(X, y, verbose=10), TypeError,
@@ -167,22 +167,22 @@ MISTAKES = {
     ),
     "one-hot labels": (
         lambda: TREES().fit(X, np.eye(3)[y]), ValueError,
-        r"takes a class for each row here, and y has the shape \(60, 3\); of one-hot rows give y.argmax\(axis=1\);",
+        r"needs one class per row here, but y has the shape \(60, 3\); for one-hot rows give y.argmax\(axis=1\);",
     ),
     "several columns of labels": (
         lambda: TREES().fit(X, np.stack([y, y], axis=1)), ValueError,
-        r"takes a class for each row here, and y has the shape \(60, 2\); rows with any number of labels are for",
+        r"needs one class per row here, but y has the shape \(60, 2\); for multi-label data use",
     ),
     "labels of other rows": (
-        lambda: TREES().fit(X, y[:50]), ValueError, "X has 60 rows, y has 50 labels; give each row a label",
+        lambda: TREES().fit(X, y[:50]), ValueError, "X has 60 rows, but y has 50 labels; give each row a label",
     ),
     "no labels": (lambda: TREES().fit(X), ValueError, "VectorTreeBoostClassifier .*requires y to be passed"),
     "labels that are None": (
-        lambda: TREES().fit(X, [None] * 60), ValueError, "labels of the types NoneType, .*; make all of them text or",
+        lambda: TREES().fit(X, [None] * 60), ValueError, "labels of the types NoneType, .*; convert all to text or",
     ),
     "list of validation sets": (
         lambda: TREES().fit(X, y, validation_sets=[(X, y)]), ValueError,
-        r"validation_sets must be a dict of names to \(X, y\), .*, as in {'test': \(X, y\)}, not list",
+        r"validation_sets must be a dict from names to \(X, y\), .*, as in {'test': \(X, y\)}, not list",
     ),
     "validation set without labels": (
         lambda: TREES().fit(X, y, validation_sets={"test": X}), ValueError,
@@ -190,50 +190,50 @@ MISTAKES = {
     ),
     "lists as X_val and y_val": (
         lambda: TREES().fit(X, y, X_val=[X], y_val=[y]), ValueError,
-        r"X_val is a list of sets; give one set .*, and more of them as validation_sets={name: \(X, y\)}",
+        r"X_val is a list; give one validation set .*, and others as validation_sets={name: \(X, y\)}",
     ),
     "validation rows of other columns": (
         lambda: TREES().fit(X, y, X_val=X[:, :2], y_val=y), ValueError,
         "validation set 'val': X has 2 features, but .* is expecting 3 features as input; give the columns of the",
     ),
     "validation labels of other rows": (
-        lambda: TREES().fit(X, y, X_val=X[:9], y_val=y), ValueError, "'val': X has 9 rows, y has 60 labels; give",
+        lambda: TREES().fit(X, y, X_val=X[:9], y_val=y), ValueError, "'val': X has 9 rows, but y has 60 labels; give",
     ),
     "validation labels as text": (
         lambda: TREES().fit(X, y, X_val=X, y_val=y.astype(str)), ValueError,
-        "none of the labels in y_val occurs in y .*; both must name the classes in the same way",
+        "none of the labels in y_val occurs in y .*; use the same labels in both",
     ),
     "a negative weight": (
         lambda: TREES().fit(X, y, sample_weight=weighted(7, -1)), ValueError,
-        r"sample_weight\[7\] is -1; weights are finite numbers >= 0, and 0 leaves a row out",
+        r"sample_weight\[7\] is -1; weights must be finite numbers >= 0, where 0 leaves a row out",
     ),
     "a missing weight": (
         lambda: TREES().fit(X, y, sample_weight=weighted(8, np.nan)), ValueError,
-        r"sample_weight\[8\] is nan; weights are finite numbers >= 0",
+        r"sample_weight\[8\] is nan; weights must be finite numbers >= 0",
     ),
     "an infinite weight": (
         lambda: TREES().fit(X, y, sample_weight=weighted(9, np.inf)), ValueError, r"sample_weight\[9\] is inf; weights",
     ),
     "weights of other rows": (
         lambda: TREES().fit(X, y, sample_weight=np.ones(30)), ValueError,
-        r"sample_weight has the shape \(30,\); give one number >= 0 for each of 60 rows",
+        r"sample_weight has shape \(30,\); give one number >= 0 for each of 60 rows",
     ),
     "weights of validation rows": (
         lambda: TREES().fit(X, y, X_val=X, y_val=y, sample_weight_val=-np.ones(60)), ValueError,
-        r"validation set 'val': sample_weight\[0\] is -1; weights are finite numbers >= 0",
+        r"validation set 'val': sample_weight\[0\] is -1; weights must be finite numbers >= 0",
     ),
     "balanced weights": (
         lambda: TREES().fit(X, y, sample_weight="balanced"), ValueError,
-        "sample_weight is a str; give one number >= 0 for each of 60 rows; class_weight of the constructor weights",
+        "sample_weight is a str; give one number >= 0 for each of 60 rows. To weight classes",
     ),
     "weights of classes": (
         lambda: TREES().fit(X, y, sample_weight={0: 2.0}), TypeError, "sample_weight is a dict; .*class_weight of the",
     ),
     "text as weights": (
-        lambda: TREES().fit(X, y, sample_weight=["heavy"] * 60), ValueError, "holds what is no number; give one number",
+        lambda: TREES().fit(X, y, sample_weight=["heavy"] * 60), ValueError, "not numbers; give one number",
     ),
     "weights of 0": (
-        lambda: TREES().fit(X, y, sample_weight=np.zeros(60)), ValueError, "weights are zero; give a weight above 0 to",
+        lambda: TREES().fit(X, y, sample_weight=np.zeros(60)), ValueError, "weights are zero; give a positive",
     ),
     "list as class_weight": (
         lambda: TREES(class_weight=[1, 2, 3]).fit(X, y), ValueError,
@@ -241,11 +241,11 @@ MISTAKES = {
     ),
     "names of columns of an array": (
         lambda: TREES(categorical_features=["fuel"]).fit(X, y), ValueError,
-        "there is no column 'fuel'; X is no frame with names: give numbers of columns, from 0 on, or 'from_dtype'",
+        "there is no column 'fuel'; X has no column names; give column numbers, from 0, or 'from_dtype'",
     ),
     "categories that are no codes": (
         lambda: TREES(categorical_features=[0]).fit(X, y), ValueError,
-        r"column 0 holds .*; .* must be codes: integers from 0 to 65534. .* astype\('category'\)",
+        r"column 0 holds .*; .* must be integer codes from 0 to 65534. .* astype\('category'\)",
     ),
     "fewer features at predict": (
         lambda: plain().predict(X[:, :2]), ValueError,
@@ -253,29 +253,29 @@ MISTAKES = {
     ),
     "more features of sparse rows": (
         lambda: plain().predict(scipy.sparse.csr_array(np.ones((2, 4)))), ValueError,
-        "X has 4 features, but VectorTreeBoostClassifier is expecting 3 .*; give the columns of the training, in their",
+        "X has 4 features, but VectorTreeBoostClassifier is expecting 3 .*; give the columns of the training data",
     ),
     "fewer features of a model": (
         lambda: plain().model_.predict(X[:, :2]), ValueError,
-        "X has 2 features, but this model needs 3; give the columns of the training, in their order",
+        "X has 2 features, but the model was trained on 3; give the same columns in the same order",
     ),
     "a path in place of rows": (
-        lambda: TREES().fit("train.csv", y), TypeError, "X is of the type str; give rows of numbers: a NumPy array, a",
+        lambda: TREES().fit("train.csv", y), TypeError, "X is of type str; give rows of numbers: a NumPy array, a",
     ),
     "num_iteration": (
         lambda: plain().predict(X, num_iteration=2), TypeError,
-        r"VectorTreeBoostClassifier.predict\(\) .* 'num_iteration'; model_.truncate\(rounds\).predict\(X\) has the",
+        r"VectorTreeBoostClassifier.predict\(\) .* 'num_iteration'; model_.truncate\(rounds\).predict\(X\) uses",
     ),
     "iteration_range": (
         lambda: plain().predict_proba(X, iteration_range=(0, 2)), TypeError,
-        r"VectorTreeBoostClassifier.predict_proba\(\) .*; model_.truncate\(rounds\).predict_proba\(X\) has the first",
+        r"VectorTreeBoostClassifier.predict_proba\(\) .*; model_.truncate\(rounds\).predict_proba\(X\) uses",
     ),
     "raw_score": (
-        lambda: plain().predict(X, raw_score=True), TypeError, r"'raw_score'; decision_function\(X\) has the scores",
+        lambda: plain().predict(X, raw_score=True), TypeError, r"'raw_score'; use decision_function\(X\)",
     ),
-    "pred_leaf": (lambda: plain().predict(X, pred_leaf=True), TypeError, r"'pred_leaf'; apply\(X\) has the leaves"),
+    "pred_leaf": (lambda: plain().predict(X, pred_leaf=True), TypeError, r"'pred_leaf'; use apply\(X\)"),
     "pred_contrib": (
-        lambda: plain().predict(X, pred_contrib=True), TypeError, "; pymcboost.inspection has contributions and inter",
+        lambda: plain().predict(X, pred_contrib=True), TypeError, "; use pymcboost.inspection.contributions or inter",
     ),
     "probabilities of machines": (
         lambda: HingeBoostOCClassifier(n_estimators=2).fit(X, y).predict_proba(X), AttributeError,
@@ -290,11 +290,11 @@ MISTAKES = {
     "feature_name_": (lambda: plain().feature_name_, AttributeError, "'feature_name_'; use feature_names_in_"),
     "save_model": (lambda: plain().save_model("m"), AttributeError, r"'save_model'; use save\(path\)"),
     "train": (
-        lambda: pymcboost.train({}, X), AttributeError, r"'train'; estimators train by fit\(X, y\): see",
+        lambda: pymcboost.train({}, X), AttributeError, r"'train'; train with the fit\(X, y\) of",
     ),
-    "LGBMClassifier": (lambda: pymcboost.LGBMClassifier(), AttributeError, r"estimators train by fit\(X, y\)"),
-    "LGBMRegressor": (lambda: pymcboost.LGBMRegressor(), AttributeError, "; it has classifiers alone"),
-    "Booster": (lambda: pymcboost.Booster(model_file="m"), AttributeError, "; load_model reads model files"),
+    "LGBMClassifier": (lambda: pymcboost.LGBMClassifier(), AttributeError, r"train with the fit\(X, y\)"),
+    "LGBMRegressor": (lambda: pymcboost.LGBMRegressor(), AttributeError, "; it has only classifiers"),
+    "Booster": (lambda: pymcboost.Booster(model_file="m"), AttributeError, "; use load_model to read model files"),
 }  # fmt: skip
 
 
@@ -354,11 +354,11 @@ def test_patience_alone_does_not_stop_early():
 @pytest.mark.parametrize(
     ("content", "answer"),
     [
-        (LIGHTGBM.encode(), "model of LightGBM, which pymcboost.export.from_lightgbm reads"),
+        (LIGHTGBM.encode(), "model of LightGBM; read it with pymcboost.export.from_lightgbm"),
         (b"tree", "model of LightGBM"),
         (
             b'{"learner":{"attributes":{}}}',
-            "model of XGBoost, which pymcboost.export.from_xgboost reads",
+            "model of XGBoost; read it with pymcboost.export.from_xgboost",
         ),
         (b"{L\0\0\0\0\0\0\0\x07learner{L", "model of XGBoost"),
         (b"PK\x03\x04" + bytes(99), "not a model file"),

@@ -111,12 +111,12 @@ def test_a_column_out_of_a_frame_with_text():
 def test_labels_that_are_refused_are_named_by_their_type(label, name):
     given = np.empty(60, dtype=object)
     given[:] = [label(int(code)) for code in CODES]
-    message = rf"y\[0\] is .* of the type {name}; labels are text, integers or booleans"
+    message = rf"y\[0\] is .* of type {name}; labels must be text, integers or booleans"
     if name == "tuple":
-        message = "takes a class for each row here, and y has lists of labels"
+        message = "needs one class per row here, but y has lists of labels"
     with pytest.raises(ValueError, match=message):
         MCBoostClassifier(**HOW).fit(X, given)
-    with pytest.raises(ValueError, match=rf"validation set 'val': y\[0\] is .* of the type {name}"):
+    with pytest.raises(ValueError, match=rf"validation set 'val': y\[0\] is .* of type {name}"):
         MCBoostClassifier(**HOW).fit(X, CODES, X_val=X, y_val=given)
 
 

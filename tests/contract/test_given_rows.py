@@ -86,7 +86,7 @@ READERS = {
 def test_repeated_names_of_columns_are_refused_by_name(reader, frame, names, name):
     good = pandas_frame(list("abcd"))
     fitted, nameless = MCBoostClassifier(**HOW).fit(good, y), MCBoostClassifier(**HOW).fit(X, y)
-    with pytest.raises(ValueError, match=f"has 2 columns with the name {name}; .* rename"):
+    with pytest.raises(ValueError, match=f"has 2 columns named {name}, .* rename"):
         READERS[reader](frame(list(names)), good, fitted, nameless)
 
 
@@ -144,10 +144,11 @@ def test_one_row_or_column_of_a_frame_is_refused_with_the_call_that_takes_it():
 )
 def test_what_is_no_table_is_named_by_its_type(given):
     fitted = MCBoostClassifier(**HOW).fit(X, y)
-    shown = "None" if given is None else f"of the type {type(given).__name__}"
+    shown = "None" if given is None else f"of type {type(given).__name__}"
     for attempt in attempts(given, fitted)[:1] + attempts(given, fitted)[3:]:
         with pytest.raises(
-            TypeError, match=f"X is {shown}; give rows of numbers: a NumPy array, a data frame"
+            TypeError,
+            match=f"X is {shown}; give rows of numbers: a NumPy array, a pandas, polars or pyarrow data frame",
         ):
             attempt()
 
@@ -157,9 +158,9 @@ def test_rows_of_other_things_than_numbers():
     for given, message in (
         (
             [[1, 2, 3, 4], [1, 2]],
-            r"X\[1\] has 2 values, X\[0\] has 4 values; give all rows the same",
+            r"X\[1\] has 2 values, but X\[0\] has 4 values; give all rows the same",
         ),
-        ([{"a": 1}, {"a": 2}], r"X\[0\] is of the type dict, not a row of numbers"),
+        ([{"a": 1}, {"a": 2}], r"X\[0\] is of type dict, not a row of numbers"),
     ):
         for attempt in (
             lambda given=given: fitted.predict(given),
@@ -191,7 +192,7 @@ def test_text_has_the_remedy_that_fits_the_call():
         ),
         (
             lambda: SAMMEClassifier(**HOW).fit(text, y),
-            "encode it as numbers .* which take columns of text",
+            "encode it as numbers .* which accept text columns",
         ),
         (lambda: fitted.predict(text), "train with the column in categorical_features"),
         (lambda: fitted.model_.predict(text), "train with the column in categorical_features"),
@@ -261,7 +262,7 @@ def test_sparse_values_that_are_refused_have_row_and_column(cls, value, form):
             attempt()
     if cls is HingeBoostOCClassifier:
         with pytest.raises(
-            ValueError, match=rf"row 7 of X holds {value} in column 3; .* fill in missing values"
+            ValueError, match=rf"row 7 of X contains {value} in column 3; .* impute missing values"
         ):
             fitted.model_.predict(given)
 

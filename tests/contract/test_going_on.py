@@ -237,19 +237,19 @@ def test_leaves_anew_where_folds_have_found_the_rounds(name, monkeypatch):
 def test_odd_arguments_of_refit_leaves_are_refused():
     model = MartClassifier(n_estimators=2).fit(OLD_X, OLD_Y)
     for n in (100, len(NEW_Y) - 1):
-        with pytest.raises(ValueError, match=f"X has {len(NEW_Y)} rows, y has {n} labels"):
+        with pytest.raises(ValueError, match=f"X has {len(NEW_Y)} rows, but y has {n} labels"):
             model.refit_leaves(NEW_X, NEW_Y[:n])
-    with pytest.raises(ValueError, match=f"X has {len(NEW_Y)} rows, y has 100 labels"):
+    with pytest.raises(ValueError, match=f"X has {len(NEW_Y)} rows, but y has 100 labels"):
         model.calibrate_on(NEW_X, NEW_Y[:100])
     for decay in (-0.1, 1.1, float("nan"), None, "all"):
         with pytest.raises(
             ValueError, match="decay=.* is not allowed; it must be a number from 0 to 1"
         ):
             model.refit_leaves(NEW_X, NEW_Y, decay)
-    with pytest.raises(ValueError, match="is 10 of type int64, .* no class of the model"):
+    with pytest.raises(ValueError, match="is 10 of type int64, .* not a class of the model"):
         model.refit_leaves(NEW_X, NEW_Y + 1)
     model.set_params(class_weight={label: float(label > 0) for label in range(10)})
-    with pytest.raises(ValueError, match="needs rows of positive weight"):
+    with pytest.raises(ValueError, match="needs rows with positive weight"):
         model.refit_leaves(NEW_X[NEW_Y == 0], NEW_Y[NEW_Y == 0])
 
 
@@ -296,7 +296,7 @@ def test_unsigned_labels_are_those_of_a_model_of_signed_ones():
     assert one.temperature == other.temperature
     refused(
         first,
-        f"the label {2**53 + 2}, which is no class of the model",
+        f"the label {2**53 + 2}, which is not a class of the model",
         X,
         unsigned + (labels > 2**53),
     )
@@ -334,32 +334,32 @@ def test_what_cannot_be_gone_on_from_is_refused(tmp_path):
     first = MartClassifier(n_estimators=2).fit(OLD_X, OLD_Y)
     refused(
         first,
-        "its algorithm is mart; MCBoostClassifier goes on from models of mcboost",
+        "its algorithm is mart, but MCBoostClassifier can only continue mcboost models",
         cls=MCBoostClassifier,
     )
     refused(first.model_.with_meta({}), "its algorithm is unknown")
     refused(first.model_.reweighted(np.arange(1, 11)), r"its bias comes from reweighted\(\)")
-    refused(3, "must be a Model, a file of one or a fitted estimator, not 3", error=TypeError)
-    refused(MartClassifier(), "must be a Model, a file", error=TypeError)
+    refused(3, "must be a Model, a model file or a fitted estimator, not 3", error=TypeError)
+    refused(MartClassifier(), "must be a Model, a model file", error=TypeError)
     (tmp_path / "text").write_text("no model at all")
     refused(tmp_path / "text", "model", error=ModelFormatError)
     refused(tmp_path / "none", "none", error=FileNotFoundError)
-    refused(first, "it has 64 features, X has 63", X=NEW_X[:, :63])
-    refused(first, "the label 10, which is no class of the model", y=NEW_Y + 1)
-    refused(first, "the label '0', which is no class", y=NEW_Y.astype(str))
+    refused(first, "it has 64 features, but X has 63", X=NEW_X[:, :63])
+    refused(first, "the label 10, which is not a class of the model", y=NEW_Y + 1)
+    refused(first, "the label '0', which is not a class", y=NEW_Y.astype(str))
     refused(first, "at least 2 classes", y=np.zeros(len(NEW_Y), int))
     refused(first, "warm_start adds rounds to the estimator's own model", warm_start=True)
-    refused(first, 'n_estimators="auto" begins anew', n_estimators="auto")
+    refused(first, 'n_estimators="auto" trains new models', n_estimators="auto")
     checkpoint = {"callbacks": [Checkpoint(tmp_path / "part")]}
     refused(
         first,
-        "init_model adds rounds to a model, a checkpoint to that of its file",
+        "init_model adds rounds to a given model, a checkpoint to the model in its file",
         given=checkpoint,
     )
     forged = (
         MCBoostClassifier(n_estimators=2).fit(OLD_X, OLD_Y).model_.with_meta({"algorithm": "mart"})
     )
-    refused(forged, "the rounds in init_model are not those of a MartClassifier")
+    refused(forged, "the rounds in init_model do not belong to a MartClassifier")
 
 
 def test_models_whose_rounds_are_merged_are_refused_by_name(tmp_path):
@@ -383,12 +383,12 @@ def test_other_losses_are_refused():
     first = MCBoostClassifier(n_estimators=3).fit(OLD_X, OLD_Y)
     refused(
         first,
-        "init_model: the model so far has loss='exp', now it is 'log'",
+        "init_model: the existing model has loss='exp', but now it is 'log'",
         cls=MCBoostClassifier,
         loss="log",
     )
     stages = MultiBoostClassifier(n_estimators=3, max_passes=1).fit(OLD_X, OLD_Y)
-    refused(stages, r"init_model: the model so far is stage-wise", cls=MultiBoostClassifier)
+    refused(stages, r"init_model: the existing model is stage-wise", cls=MultiBoostClassifier)
 
 
 def test_columns_of_frames_must_be_those_of_the_model():
@@ -401,7 +401,7 @@ def test_columns_of_frames_must_be_those_of_the_model():
         == 4
     )
     other = pandas.DataFrame(rows[rows.columns[::-1]])
-    refused(first, "column 0 is 'proline', that of the model 'alcohol'", X=other, y=labels)
+    refused(first, "column 0 is 'proline' here, but 'alcohol' in the model", X=other, y=labels)
 
 
 def test_weights_undone_in_the_probabilities_are_no_bias_that_is_lost():
@@ -450,7 +450,7 @@ def test_frames_with_categories_and_other_columns_are_refused_by_their_columns(c
     for other in (X[["b", "c"]], X[["c", "b", "a"]], X.assign(more="text")):
         with pytest.raises(ValueError, match="feature names should match|give the same columns"):
             calls[call](other)
-    with pytest.raises(ValueError, match=r"3 features, X has 2|expecting 3 features"):
+    with pytest.raises(ValueError, match=r"3 features, but X has 2|expecting 3 features"):
         calls[call](np.ones((60, 2)))
 
 
@@ -459,11 +459,13 @@ def test_a_warm_start_needs_the_model_of_the_last_fit(name):
     X, y = load_wine(return_X_y=True)
     cls = ALGORITHMS[name]
     changes = {
-        "cut, merged or replaced": lambda model: model.truncate(4),
+        "truncated, merged or replaced": lambda model: model.truncate(4),
         "reweighted": lambda model: model.reweighted([1, 2, 3]),
     }
     if name in ("mcboost", "samme"):
-        changes["fit anew"] = lambda model: Model.from_bytes(model.to_bytes(layout="interval"))
+        changes["train a new model"] = lambda model: Model.from_bytes(
+            model.to_bytes(layout="interval")
+        )
     for words, change in changes.items():
         model = cls(n_estimators=8).fit(X, y)
         model.model_ = change(model.model_)

@@ -341,13 +341,13 @@ def test_warm_starts_need_the_scores_again(name):
     half = made(name, warm_start=True, n_estimators=3).fit(X, y, init_score=scores)
     half.set_params(n_estimators=8)
     with pytest.raises(
-        ValueError, match="warm_start: the rounds so far were fitted with init_score"
+        ValueError, match="warm_start: the existing rounds were fitted with init_score"
     ):
         half.fit(X, y)
     assert half.fit(X, y, init_score=scores).model_.to_bytes() == whole.model_.to_bytes()
     plain = made(name, warm_start=True, n_estimators=3).fit(X, y)
     with pytest.raises(
-        ValueError, match="warm_start: the rounds so far were fitted without init_score"
+        ValueError, match="warm_start: the existing rounds were fitted without init_score"
     ):
         plain.set_params(n_estimators=8).fit(X, y, init_score=scores)
 
@@ -420,7 +420,7 @@ def test_two_classes_may_have_one_number(name):
     loaded = model.model_
     assert np.array_equal(loaded.predict(X, init_score=difference), probability.argmax(axis=1))
     np.testing.assert_array_equal(loaded.predict_proba(X, init_score=difference), probability)
-    with pytest.raises(ValueError, match="leave out early, or init_score"):
+    with pytest.raises(ValueError, match="leave out early or init_score"):
         loaded.predict(X, early="certified", init_score=difference)
 
 
@@ -438,14 +438,14 @@ def test_datasets_hold_them(name):
         expected = getattr(model, method)(X[part], init_score=scores[part])
         assert np.array_equal(getattr(of_data, method)(data[part]), expected)
         with pytest.raises(
-            TypeError, match=r"init_score belongs to the Dataset; give Dataset\(X, y, init_score="
+            TypeError, match=r"give init_score to the Dataset instead: Dataset\(X, y, init_score="
         ):
             getattr(of_data, method)(data, init_score=scores)
     assert of_data.score(data, y) == np.mean(model.predict(X, init_score=scores) == y)
-    with pytest.raises(TypeError, match="init_score belongs to the Dataset"):
+    with pytest.raises(TypeError, match="give init_score to the Dataset"):
         made(name).fit(data, init_score=scores)
     with pytest.raises(
-        ValueError, match="the Dataset has an init_score, which counts in decision_function"
+        ValueError, match="the Dataset has an init_score, which only decision_function"
     ):
         of_data.predict_top(data, 1)
 
@@ -507,7 +507,7 @@ def test_all_workers_give_them_or_none(name):
         first = scores if workers.rank else None
         return made(name).fit(X, y, init_score=first, comm=workers)
 
-    assert "init_score is given on some workers alone; give it on all, or on none" in str(
+    assert "init_score is given on some workers only; give it on all, or on none" in str(
         run(2, some)
     )
 
@@ -525,16 +525,16 @@ def infinite(scores):
     [
         (
             lambda s: s[:, :2],
-            r"init_score has the shape \(300, 2\); give a score for each row and class, \(300, 3\)$",
+            r"init_score has shape \(300, 2\); give one score per row and class, \(300, 3\)$",
         ),
-        (lambda s: s[:9], r"init_score has the shape \(9, 3\); give"),
-        (lambda s: s[:, 0], r"init_score has the shape \(300,\); give"),
-        (lambda s: s.ravel(), r"init_score has the shape \(900,\); give"),
+        (lambda s: s[:9], r"init_score has shape \(9, 3\); give"),
+        (lambda s: s[:, 0], r"init_score has shape \(300,\); give"),
+        (lambda s: s.ravel(), r"init_score has shape \(900,\); give"),
         (
             infinite,
-            "init_score holds inf in row 4, column 2; scores must be finite, and at most 1e.15 in size",
+            "init_score contains inf in row 4, column 2; scores must be finite, with magnitude at most 1e.15",
         ),
-        (lambda s: s * np.nan, "init_score holds nan in row 0, column 0; scores must be finite"),
+        (lambda s: s * np.nan, "init_score contains nan in row 0, column 0; scores must be finite"),
         (lambda s: "nothing", "init_score must hold numbers"),
     ],
 )
@@ -560,7 +560,7 @@ def test_labels_have_no_pairs():
     y = (X[:, :2] > 0).astype(int)
     with pytest.raises(
         ValueError,
-        match=r"has the shape \(300,\); give a score for each row and class, \(300, 2\)$",
+        match=r"has shape \(300,\); give one score per row and class, \(300, 2\)$",
     ):
         made("VectorTreeBoostClassifier", loss="logistic").fit(X, y, init_score=scores[:, 0])
     kept = init_scores(scores.astype(np.float32), 300, 3)
@@ -570,27 +570,27 @@ def test_labels_have_no_pairs():
 def test_models_of_forests_refuse_them():
     X, y, scores = rows()
     model = from_sklearn(RandomForestClassifier(3, random_state=0).fit(X, y))
-    with pytest.raises(ValueError, match="init_score is for scores whose softmax is taken"):
+    with pytest.raises(ValueError, match="init_score needs scores that go through a softmax"):
         model.predict_proba(X, init_score=scores)
 
 
 def test_sets_need_what_the_training_has():
     X, y, scores = rows()
     more = {"X_val": X, "y_val": y}
-    with pytest.raises(ValueError, match="'val' has none; give it as init_score_val"):
+    with pytest.raises(ValueError, match="'val' does not; give it as init_score_val"):
         made("MartClassifier").fit(X, y, init_score=scores, **more)
     with pytest.raises(
-        ValueError, match=r"'a' has none; give it as a fourth member of validation_sets\['a'\]"
+        ValueError, match=r"'a' does not; give it as a fourth member of validation_sets\['a'\]"
     ):
         made("MartClassifier").fit(X, y, init_score=scores, validation_sets={"a": (X, y)})
     with pytest.raises(
         ValueError,
-        match="the validation set 'val' has an init_score, and the training rows have none",
+        match="the validation set 'val' has an init_score, but the training rows do not",
     ):
         made("MartClassifier").fit(X, y, **more, init_score_val=scores)
     with pytest.raises(
         ValueError,
-        match="init_score_val needs the rows whose scores it gives: give X_val and y_val",
+        match="init_score_val belongs to the rows of X_val; give X_val and y_val",
     ):
         made("MartClassifier").fit(X, y, init_score=scores, init_score_val=scores)
     with pytest.raises(

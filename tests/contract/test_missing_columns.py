@@ -186,7 +186,7 @@ def test_frames_with_names_and_categories():
         other = frame.astype({"f": object})
         other.loc[9, "f"] = "violet"
         assert (
-            "row 9 of X: a value is missing, or is none of the categories in column 'f'"
+            "row 9 of X: a value is missing or not one of the categories in column 'f'"
             in refusal(estimator.predict, other)
         )
     assert "column 'c'" in refusal(model.model_.predict, frame[list("gfedcba")].assign(c=np.nan))
@@ -198,7 +198,7 @@ def test_codes_beyond_the_levels_count_as_missing():
     model = VectorTreeBoostClassifier(categorical_features=[2], **HOW).fit(X, y)
     model.predict(X, missing="error")
     X[4, 2] = 17
-    assert "row 4 of X: a value is missing, or is none of the categories in column 2" in refusal(
+    assert "row 4 of X: a value is missing or not one of the categories in column 2" in refusal(
         model.predict, X
     )
 
@@ -308,7 +308,7 @@ def test_models_that_do_not_know_refuse_to_judge():
     ]
     for model in (imported, trained.with_meta({}), *broken):
         assert model.missing_columns is None
-        assert "does not say which columns had missing values in training" in refusal(
+        assert "does not record which columns had missing values in training" in refusal(
             model.predict, X
         )
         model.predict(X)
@@ -377,7 +377,7 @@ def test_the_program_says_what_a_model_does_not_know(model_file, tmp_path):
     (tmp_path / "t.svm").write_text("0 1:1\n")
     done = call("predict", "--missing", "error", "t.svm", model_file, "-", cwd=tmp_path)
     assert done.returncode == 1
-    assert "does not say which columns had missing values in training" in done.stderr
+    assert "does not record which columns had missing values in training" in done.stderr
 
 
 def test_models_of_the_program_know_it(tmp_path):

@@ -44,19 +44,19 @@ def names_of(cls):
         ("min_child_samples", "use min_samples_leaf"),
         ("min_child_weight", "use min_samples_leaf"),
         ("colsample_bytree", "use max_features_tree"),
-        ("bagging_freq", "use subsample; below 1, rows are drawn anew"),
+        ("bagging_freq", "use subsample; if it is below 1, rows are drawn anew"),
         ("eval_metric", "use scoring"),
-        ("early_stopping_rounds", "use n_iter_no_change; it counts with early_stopping=True"),
+        ("early_stopping_rounds", "use n_iter_no_change; it takes effect with early_stopping=True"),
         ("categorical_feature", "use categorical_features"),
         ("enable_categorical", 'categorical_features="from_dtype"'),
         ("monotone_constraints", "use monotonic_cst"),
         ("scale_pos_weight", 'class_weight="balanced"'),
-        ("num_class", "the classes are those of y"),
-        ("device", "trainings run on CPUs"),
+        ("num_class", "the classes are taken from y"),
+        ("device", "training runs on CPUs"),
         ("n_estimator", "did you mean n_estimators?"),
         (
             "eval_set",
-            "give fit the validation set as X_val, y_val, and more of them as validation_sets",
+            "give fit a validation set as X_val and y_val, and others as validation_sets",
         ),
         ("callbacks", "use callbacks of fit"),
     ],
@@ -77,17 +77,17 @@ def test_constructors_answer_with_the_name_here(name, answer):
     [
         (
             "eval_set",
-            "give fit the validation set as X_val, y_val, and more of them as validation_sets={name: (X, y)}",
+            "give fit a validation set as X_val and y_val, and others as validation_sets={name: (X, y)}",
         ),
         ("eval_metric", "use scoring of the constructor"),
         (
             "early_stopping_rounds",
-            "use n_iter_no_change of the constructor; it counts with early_stopping=True",
+            "use n_iter_no_change of the constructor; it takes effect with early_stopping=True",
         ),
         ("categorical_feature", "use categorical_features of the constructor"),
         ("verbose", "use verbose of the constructor"),
         ("early_stopping", "use early_stopping of the constructor"),
-        ("feature_name", "names are those of the columns of a data frame"),
+        ("feature_name", "names come from the columns of a data frame"),
         ("eval_sample_weight", "use sample_weight_val"),
         ("base_margin", "use init_score"),
         ("xgb_model", "use init_model"),
@@ -102,7 +102,8 @@ def test_fit_answers_with_the_name_here(name, answer):
 
 def test_what_an_algorithm_does_not_have_is_said():
     with pytest.raises(
-        TypeError, match="it is learning_rate here, which SAMMEClassifier does not have; MCBoost"
+        TypeError,
+        match="it is called learning_rate here, but SAMMEClassifier does not have it; MCBoost",
     ):
         SAMMEClassifier(eta=0.1)
     with pytest.raises(
@@ -110,7 +111,8 @@ def test_what_an_algorithm_does_not_have_is_said():
     ):
         HingeBoostOCClassifier(categorical_features=[0])
     with pytest.raises(
-        TypeError, match="it is categorical_features here, which .* does not have; encode the"
+        TypeError,
+        match="it is called categorical_features here, but .* does not have it; encode the",
     ):
         SAMMEClassifier(cat_features=[0])
     with pytest.raises(TypeError, match="'zzz'$"):
@@ -135,7 +137,7 @@ def test_searches_and_pipelines_answer_too():
     steps = make_pipeline(StandardScaler(), MCBoostClassifier())
     with pytest.raises(ValueError, match="Invalid parameter 'num_leaves' .*; use max_leaf_nodes"):
         steps.set_params(mcboostclassifier__num_leaves=4)
-    with pytest.raises(TypeError, match="'eval_set'; give fit the validation set as X_val"):
+    with pytest.raises(TypeError, match="'eval_set'; give fit a validation set as X_val"):
         steps.fit(X, y, mcboostclassifier__eval_set=[(X, y)])
 
 

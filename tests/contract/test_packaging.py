@@ -222,7 +222,7 @@ UNBUILT = {
     "sources": (["score.pyx"], "is not compiled for Python"),
     "in part": (
         ["score.pyx", "score{suffix}", "bins.pyx"],
-        "there is no extension module of bins.pyx",
+        "the extension module bins.pyx is missing",
     ),
     "another Python": (
         ["score.pyx", "score.cpython-27-x86_64.so"],
@@ -261,7 +261,7 @@ def test_package_without_its_kernels_says_how_to_compile_it(case, tmp_path):
     remedy = (
         f'python -m pip install -e "{tmp_path}"'
         if clone
-        else "install pymcboost once more, with this Python"
+        else "reinstall pymcboost with this Python"
     )
     # From another folder than the clone that is tested, whose package would come first.
     done = run_python("-c", IMPORTS, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})

@@ -64,7 +64,7 @@ def test_algorithms_name_themselves_as_the_registry_does(name):
 def test_unknown_names_are_errors():
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = pymcboost.no_such_name
-    with pytest.raises(ValueError, match="unknown algorithm 'none'; known: abc-logitboost"):
+    with pytest.raises(ValueError, match="unknown algorithm 'none'; choose one of abc-logitboost"):
         get_class("none")
 
 

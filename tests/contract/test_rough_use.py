@@ -147,7 +147,7 @@ def test_meta_that_is_not_json(model, bad):
     done = call("predict", "--rounds", 5, "t.svm", "odd.mcb", "-", cwd=model.parent)
     assert (
         done.returncode,
-        "--rounds must be from 0 to 4, the rounds of odd.mcb" in done.stderr,
+        "--rounds must be from 0 to 4, the number of rounds in odd.mcb" in done.stderr,
     ) == (1, True)
     odd, plain = load_model(model.parent / "odd.mcb"), load_model(model)
     np.testing.assert_array_equal(odd.truncate(2).raw_scores(X), plain.truncate(2).raw_scores(X))
@@ -279,7 +279,9 @@ def test_rows_without_a_label_are_named():
         gone = names.copy()
         gone[7] = missing
         for given in (gone, pandas.Series(gone, dtype="string"), pandas.Series(gone)):
-            with pytest.raises(ValueError, match="^y has no label in row 7; leave out such rows"):
+            with pytest.raises(
+                ValueError, match="^y has no label in row 7; leave out rows without a label"
+            ):
                 fit(X, given)
             with pytest.raises(ValueError, match="^validation set 'val': .*row 7; leave out"):
                 fit(X, names, X_val=X, y_val=given)
@@ -346,7 +348,7 @@ def test_validation_features_beyond_float32_are_refused():
     X, y = some_data()
     X_val = X.copy()
     X_val[3, 1] = 1e39
-    with pytest.raises(ValueError, match="X_val holds a value beyond the float32 range"):
+    with pytest.raises(ValueError, match="X_val contains a value beyond the float32 range"):
         MartClassifier(n_estimators=2).fit(X, y, X_val=X_val, y_val=y)
 
 
@@ -367,7 +369,9 @@ def test_pickles_name_their_version():
 def test_pickled_models_that_cannot_be_read_name_both_versions():
     state = MartClassifier(n_estimators=2).fit(*some_data()).model_.__getstate__()
     assert state["version"] == pymcboost.__version__
-    words = f"pickled by pymcboost 0.0.1, this is pymcboost {pymcboost.__version__}: .* A file made by save"
+    words = (
+        f"pickled by pymcboost 0.0.1, but this is pymcboost {pymcboost.__version__}: .* Use save"
+    )
     with pytest.raises(ModelFormatError, match=words):
         object.__new__(pymcboost.Model).__setstate__(
             {"file": state["file"][:-8], "version": "0.0.1"}
@@ -529,7 +533,7 @@ def test_a_generator_is_no_seed_of_a_checkpoint(tmp_path):
     X, y = some_data()
     for seed in (np.random.RandomState(0), np.random.RandomState(1)):
         with pytest.raises(
-            ValueError, match="RandomState instance, whose state no checkpoint keeps"
+            ValueError, match="RandomState instance, whose state a checkpoint cannot store"
         ):
             Checkpoint(tmp_path / "m").fit(MartClassifier(n_estimators=2, random_state=seed), X, y)
     assert not (tmp_path / "m").exists()
@@ -552,7 +556,7 @@ def array_of(values):
 
 
 FORGERIES = {
-    "no arrays": lambda meta: meta.pop("arrays"),
+    "arrays are not supported": lambda meta: meta.pop("arrays"),
     "no seed": lambda meta: meta.pop("seed"),
     "no data": lambda meta: meta.pop("data"),
     "data of another type": lambda meta: meta.update(data=3),
@@ -614,7 +618,7 @@ def test_a_checkpoint_with_the_rounds_of_something_else_is_refused(tmp_path, mor
                 best.find(b"meta")[2] = json.dumps(meta).encode()
                 path.write_bytes(best.to_bytes())
                 with pytest.raises(
-                    ValueError, match="the rounds in the checkpoint are not those of a"
+                    ValueError, match="the rounds in the checkpoint do not belong to a"
                 ):
                     Checkpoint(path).fit(cls(n_estimators=6, **words), X, y)
         path.unlink()
@@ -703,7 +707,7 @@ def test_kernels_that_are_one_number_in_float32_end_at_once_and_are_named():
             n_estimators=2, kernel="poly", coef0=2.0**31, solver=solver, random_state=0
         )
         with pytest.warns(
-            UserWarning, match="the kernel's values lie between .* a smaller coef0"
+            UserWarning, match="the kernel values lie between .* a smaller coef0"
         ) as caught:
             model.fit(X, y)
         assert caught[0].filename == __file__

@@ -101,7 +101,7 @@ def test_the_first_metric_ends_the_training_whatever_the_others_say():
     model.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
     assert (
         model.n_estimators_ == 1
-        and model._ended == "the validation down did not improve in 2 rounds more"
+        and model._ended == "the validation down did not improve for 2 rounds"
     )
     model = MartClassifier(**how, scoring={"up": scripted(*up), "down": scripted(*down)})
     model.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
@@ -224,7 +224,9 @@ def test_a_checkpoint_gives_the_history_of_a_training_without_a_stop(rounds, sco
         "log_loss",
         scoring[::-1] if isinstance(scoring, list) else dict(reversed([*scoring.items()])),
     ):
-        with pytest.raises(ValueError, match="is the checkpoint of another training: scoring was"):
+        with pytest.raises(
+            ValueError, match="is the checkpoint of a different training: scoring was"
+        ):
             Checkpoint(tmp_path / "m", 0).fit(model(other), X, Y, **VALIDATION)
     checkpoint = Checkpoint(tmp_path / "m", 0)
     again = checkpoint.fit(model(), X, Y, **VALIDATION)
@@ -284,7 +286,7 @@ def test_the_training_loss_has_the_metrics_of_the_estimator_or_its_own():
     np.testing.assert_allclose(model.history_["train_right"], 1 - model.history_["train_wrong"])
     for empty in [], {}:
         with pytest.raises(
-            ValueError, match="TrainingLoss: scoring has no metric; give one or more, as in"
+            ValueError, match="TrainingLoss: scoring is empty; give one metric or more, as in"
         ):
             TrainingLoss(empty)
 
@@ -314,7 +316,9 @@ def test_workers_have_the_history_of_one(monkeypatch):
         )
         same_history(model.cv_results_, first.cv_results_)
     for error in run(2, lambda workers: fit(workers, ["log_loss", "accuracy"])):
-        assert "does not take scoring=['log_loss', 'accuracy'], which asks for rows" in str(error)
+        assert "does not support scoring=['log_loss', 'accuracy'], which needs all rows" in str(
+            error
+        )
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------
@@ -325,8 +329,8 @@ ALLOWED = r" is not allowed; it must be one of 'log_loss', 'error', 'balanced_er
 @pytest.mark.parametrize(
     ("scoring", "message"),
     [
-        ([], r"scoring=\[\] is empty; give one value or more, as in \['log_loss', 'error'\]$"),
-        ({}, r"scoring=\{\} is empty; give one value or more, as in \['log_loss', 'error'\]$"),
+        ([], r"scoring=\[\] is empty; give at least one value, as in \['log_loss', 'error'\]$"),
+        ({}, r"scoring=\{\} is empty; give at least one value, as in \['log_loss', 'error'\]$"),
         (
             ["error", "auc_ovr", "error"],
             r"scoring=\['error', 'auc_ovr', 'error'\] has 'error' twice; give each name once",
@@ -339,13 +343,13 @@ ALLOWED = r" is not allowed; it must be one of 'log_loss', 'error', 'balanced_er
         ({"nll": {"a": "error"}}, r"scoring\['nll'\]=\{'a': 'error'\}" + ALLOWED),
         (
             {1: "error"},
-            "scoring has the key 1, which is no name; take a string of up to 200 printable characters",
+            "scoring has the key 1, which is not a valid name; use a string of up to 200 printable characters",
         ),
-        ({"": "error"}, "scoring has the key '', which is no name"),
-        ({"a\n": "error"}, r"scoring has the key 'a\\n', which is no name"),
+        ({"": "error"}, "scoring has the key '', which is not a valid name"),
+        ({"a\n": "error"}, r"scoring has the key 'a\\n', which is not a valid name"),
         (
             [accuracy_score, make_scorer(accuracy_score)],
-            r"scoring\[0\] and scoring\[1\] would both be 'score' in the history; name them in a dict, as in",
+            r"scoring\[0\] and scoring\[1\] would both be 'score' in the history; give them names in a dict, as in",
         ),
         ({"error", "log_loss"}, "scoring={.*}" + ALLOWED + ", or a list or dict of these"),
         (np.array(["error"]), "scoring=array.*" + ALLOWED + ", or a list or dict of these"),
@@ -359,13 +363,11 @@ def test_what_names_no_metrics_is_refused(scoring, message):
 def test_every_metric_must_suit_the_model():
     with pytest.raises(ValueError, match="scoring='log_loss' needs probabilities, .* use 'error'"):
         HingeBoostOCClassifier(scoring=["error", "log_loss"]).fit(X, Y, X_val=X, y_val=Y)
-    with pytest.raises(
-        ValueError, match="scoring='hamming_loss' is for rows with any number of labels"
-    ):
+    with pytest.raises(ValueError, match="scoring='hamming_loss' works only with multi-label rows"):
         VectorTreeBoostClassifier(scoring=["error", "hamming_loss"]).fit(X, Y, X_val=X, y_val=Y)
     one = Y == 1
     with pytest.raises(
-        ValueError, match="'val' has rows of one class only, for which auc_ovr has no value"
+        ValueError, match="'val' has rows of one class only, so auc_ovr has no value"
     ):
         MartClassifier(scoring={"loss": "log_loss", "area": "auc_ovr"}).fit(
             X, Y, X_val=X[one], y_val=Y[one]
@@ -381,7 +383,7 @@ def test_every_metric_must_suit_the_model():
 )
 def test_two_curves_of_one_name_are_refused(sets, scoring, metric, curve):
     name = next(iter(sets))
-    message = f"the metric '{metric}' of the validation set '{name}' is '{curve}' in the history, .* rename the set"
+    message = f"metric '{metric}' of the validation set '{name}' would be '{curve}' in the history, .* rename the set"
     with pytest.raises(ValueError, match=message):
         VectorTreeBoostClassifier(scoring=scoring).fit(X, Y, X_val=X, y_val=Y, validation_sets=sets)
 
@@ -389,7 +391,8 @@ def test_two_curves_of_one_name_are_refused(sets, scoring, metric, curve):
 def test_curves_of_training_rows_must_not_have_the_names_of_others():
     model = MartClassifier(random_state=0, n_estimators=1, scoring="error")
     with pytest.raises(
-        ValueError, match="TrainingLoss: 'train_a_error' is a curve of the validation set 'train_a'"
+        ValueError,
+        match="TrainingLoss: 'train_a_error' is already a curve of the validation set 'train_a'",
     ):
         model.fit(
             X,
@@ -449,8 +452,8 @@ def test_plots_draw_the_metric_that_is_asked_for():
     assert labels(curves=["val_error", "val_auc_ovr"]) == ["val error", "val auc ovr"]
     with pytest.raises(
         ValueError,
-        match="no metric 'f1' in this training; it has 'error', 'balanced_error', 'auc_ovr'",
+        match="no metric 'f1' in this training; the metrics are 'error', 'balanced_error', 'auc_ovr'",
     ):
         plot_history(model, metric="f1")
-    with pytest.raises(ValueError, match="give one of them"):
+    with pytest.raises(ValueError, match="cannot be used together"):
         plot_history(model, metric="error", curves=["val_error"])

@@ -39,7 +39,7 @@ class _Table:
             raise AssertionError("the other workers take too long")
         words = self.words[number]
         if any(word is MISSING for word in words):
-            raise WorkerError(f"a worker has failed: {self.error}")
+            raise WorkerError(f"a worker failed:  {self.error}")
         for table in (self.words, self.totals):  # all have read those before
             table.pop(number - 1, None)
         return words

@@ -172,7 +172,7 @@ def test_m1_ends_where_no_stump_is_right_on_half_of_the_weight():
     X, y = blobs(400, 4, 10, seed=2)
     with pytest.warns(
         UserWarning,
-        match="half of the weight wrong: the model is constant. Use trees of more leaves",
+        match="half of the weight: the model is constant. Use trees with more leaves",
     ):
         model = AdaBoostM1Classifier(n_estimators=9, **STUMPS).fit(X, y)
     assert model.n_estimators_ == 0

@@ -1508,7 +1508,7 @@ def test_decoders_of_output_codes(decoder):
     )
     naive = decoded(columns, trees)
     np.testing.assert_allclose(model.decision_function(X), naive, rtol=1e-12)
-    with pytest.raises(ValueError, match="has a list only"):
+    with pytest.raises(ValueError, match="needs layout='list'"):
         type(model.model_).from_ensemble(trees, model.model_.classes_, layout="interval")
 
 

@@ -808,6 +808,6 @@ def test_scores_of_validation_rows_are_those_of_the_model(cls, weak_learner):
 def test_a_penalty_too_large_is_named():
     X, y = blobs(90, 2, 3)
     with pytest.warns(
-        UserWarning, match="no weak learner has an edge above p/C with C=0.5.* Raise C"
+        UserWarning, match="no weak learner has an edge above p/C with C=0.5.* Increase C"
     ):
         MultiBoostClassifier(C=0.5).fit(X, y)

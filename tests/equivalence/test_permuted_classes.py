@@ -123,7 +123,7 @@ def in_order(monkeypatch, order):
     )
 
 
-@pytest.mark.filterwarnings("ignore:the mean hinge loss has hardly fallen")
+@pytest.mark.filterwarnings("ignore:the mean hinge loss has hardly decreased")
 def test_hingeboost_takes_the_classes_in_turn(monkeypatch):
     """Its first columns and its changes of colour go from class to class. With them in turn, scores are the same."""
     differ = 0

@@ -852,9 +852,9 @@ def test_draws_without_a_split_leave_all_rows():
 
 def test_a_constant_model_names_the_share_of_rows_where_some_are_drawn():
     X, y = np.zeros((6, 1)), np.arange(6) % 2
-    with pytest.warns(UserWarning, match=r"\(subsample=0.5\)\? Set subsample=1$"):
+    with pytest.warns(UserWarning, match=r"\(subsample=0.5\): set subsample=1$"):
         VectorTreeBoostClassifier(calibrate=None, subsample=0.5).fit(X, y)
-    with pytest.warns(UserWarning, match=r"out of proportion\?$"):
+    with pytest.warns(UserWarning, match=r"too strict$"):
         VectorTreeBoostClassifier(calibrate=None, subsample=1).fit(X, y)
 
 

@@ -199,4 +199,7 @@ def test_missing_folder_is_named(models, tmp_path, monkeypatch):
         with pytest.raises(FileNotFoundError) as caught:
             new.save(path)
         assert caught.value.filename == folder
-        assert caught.value.strerror == f"no such folder for the model {path}; make it first"
+        assert (
+            caught.value.strerror
+            == f"the folder for the model {path} does not exist; create it first"
+        )

@@ -268,15 +268,15 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
 @pytest.mark.parametrize(
     ("blocks", "words"),
     [
-        ([], "they have no rows"),
-        ([(X100[:0], Y100[:0])], "they have no rows"),
+        ([], "the blocks have no rows"),
+        ([(X100[:0], Y100[:0])], "the blocks have no rows"),
         (
             [X100],
             "block 0: it must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), not ndarray",
         ),
         (
             [(X100, Y100, None, S100[1:])],
-            "block 0: X has 100 rows, init_score has the shape (99, 3)",
+            "block 0: X has 100 rows, but init_score has shape (99, 3)",
         ),
         (
             [(X100, Y100, None, S100), (X100, Y100)],
@@ -288,9 +288,12 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
         ),
         (
             [(X100, Y100, None, S100[:, :2])],
-            "init_score has the shape (100, 2); give a score for each row and class",
+            "init_score has shape (100, 2); give one score per row and class",
         ),
-        ([(X100, Y100), (X100[:, :3], Y100)], "block 1: X has 3 columns, the first block has 8"),
+        (
+            [(X100, Y100), (X100[:, :3], Y100)],
+            "block 1: X has 3 columns, but the first block has 8",
+        ),
         (
             [(FRAME, Y100), (FRAME.rename(columns={"b": "d"}), Y100)],
             "block 1: the columns of X are not those",
@@ -306,14 +309,14 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
         ),
         (
             [(pd.DataFrame({0: X100[:, 0], 1: "blue"}), Y100)],
-            "block 0: X has columns of categories or text; give",
+            "block 0: X has columns of categories or text; replace",
         ),
-        ([(FRAME.assign(b="blue"), Y100)], "block 0: X has columns of categories or text; give"),
+        ([(FRAME.assign(b="blue"), Y100)], "block 0: X has columns of categories or text; replace"),
         (
             [(X100, Y100), (INFINITE, Y100)],
-            "block 1: row 103 (from 0, of all blocks), column 2: the value is infinite",
+            "block 1: row 103 (from 0, over all blocks), column 2: the value is infinite",
         ),
-        ([(X100, Y100[1:])], "block 0: X has 100 rows, y and the weights have the shapes [(99,)]"),
+        ([(X100, Y100[1:])], "block 0: X has 100 rows, but y and the weights have shapes [(99,)]"),
         (
             [(X100, Y100, W100), (X100, Y100)],
             "block 1: it has no sample_weight, the first block has",
@@ -333,11 +336,11 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
         ),
         (
             [(X100, INDICATOR100), (X100, INDICATOR100[:, :2])],
-            "block 1: it has an indicator of 2 columns, the first",
+            "block 1: it has an indicator of 2 columns, but the first",
         ),
         (
             [(X100, scipy.sparse.csr_array(INDICATOR))],
-            "block 0: X has 100 rows, y and the weights have",
+            "block 0: X has 100 rows, but y and the weights have",
         ),
         ([(X100, np.ma.masked_array([1] * 100, [True] * 100))], "block 0: y holds NaN"),
         ([(X100, X100[:, 3])], "block 0: y holds NaN"),
@@ -364,7 +367,7 @@ def test_blocks_have_scores_to_begin_with(n, weighted):
     data = from_blocks(parts)
     assert file_of(trees().fit(data)) == expected
     assert file_of(trees().fit(X, y, weight)) != expected
-    with pytest.raises(TypeError, match="GradBoostClassifier takes no init_score"):
+    with pytest.raises(TypeError, match="GradBoostClassifier does not support init_score"):
         GradBoostClassifier(n_estimators=1).fit(data)
 
 
@@ -377,7 +380,7 @@ def test_another_reading_gives_the_same_scores_to_begin_with(monkeypatch):
         readings.append(None)
         return [(X100, Y100, None, S100 + len(readings))]
 
-    with pytest.raises(ValueError, match="another reading of the blocks gave other rows"):
+    with pytest.raises(ValueError, match="the blocks changed between two passes"):
         from_blocks(source)
 
 
@@ -391,7 +394,7 @@ def test_dask_takes_no_scores_to_begin_with():
 
 def test_wrong_use():
     for source, words in (
-        (iter([]), "an iterator can be read once"),
+        (iter([]), "an iterator can be read only once"),
         (3, "must be an iterable or a function"),
     ):
         with pytest.raises(TypeError, match=words):
@@ -532,7 +535,7 @@ def test_going_on_with_the_same_bins():
         )
         assert file_of(model) == file_of(cls(n_estimators=6, **params).fit(data))
         with pytest.raises(
-            ValueError, match="is no cut of the bins of this Dataset of blocks; .* give arrays"
+            ValueError, match="is not a bin boundary of this Dataset; .* give arrays"
         ):
             cls(n_estimators=3, **params).fit(
                 data, init_model=cls(n_estimators=3, **params).fit(X, y)
@@ -545,12 +548,11 @@ def test_values_that_are_not_kept():
     X[:, 3] = 0
     data = from_blocks(cut([3000], X, y))
     with pytest.raises(
-        TypeError, match="HingeBoostOCClassifier looks at values, and a Dataset of blocks keeps"
+        TypeError,
+        match="HingeBoostOCClassifier needs feature values, but a Dataset of blocks keeps",
     ):
         HingeBoostOCClassifier().fit(data)
-    with pytest.raises(
-        TypeError, match="keeps no values to predict; predict the blocks one after the other"
-    ):
+    with pytest.raises(TypeError, match="keeps no feature values, so it cannot be predicted"):
         trees().fit(data).predict(data)
 
 
@@ -573,7 +575,5 @@ def test_a_source_that_changes_after_the_first_reading():
         calls.append(1)
         return cut([3000], X + len(calls), y)
 
-    with pytest.raises(
-        ValueError, match=r"gave other rows than the first \(6000 rows after 6000\)"
-    ):
+    with pytest.raises(ValueError, match=r"changed between two passes \(6000 rows after 6000\)"):
         from_blocks(source)

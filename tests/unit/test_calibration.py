@@ -204,9 +204,9 @@ def test_hingeboost_has_probabilities_once_calibrated(kernel):
 def test_refused():
     fitted = MCBoostClassifier(n_estimators=5).fit(X[::2], y[::2])
     for more, words in (
-        ((X, y + 1), r"y\[\d+\] is 3 of type int64, which is no class of the model"),
+        ((X, y + 1), r"y\[\d+\] is 3 of type int64, which is not a class of the model"),
         ((X, NAMES[y]), r"y\[0\] is 'setosa'"),
-        ((X, y[:-1]), "X has 150 rows, y has 149 labels"),
+        ((X, y[:-1]), "X has 150 rows, but y has 149 labels"),
         ((X, y, np.zeros(150)), "all sample weights are zero"),
         ((X, y, -np.ones(150)), r"sample_weight\[0\] is -1"),
         ((X[:, :3], y), "features"),
@@ -642,7 +642,7 @@ def test_groups_stay_together(monkeypatch):
     assert len(seen) == 3
     for train, held in seen:
         assert not np.isin(groups[held], groups[train]).any()
-    with pytest.raises(ValueError, match='calibrate="temperature", which hold rows out'):
+    with pytest.raises(ValueError, match='calibrate="temperature", if there is no X_val'):
         VectorTreeBoostClassifier(n_estimators=3, calibrate=None).fit(X, y, groups=groups)
 
 
@@ -721,14 +721,14 @@ def test_an_interrupted_training_has_no_temperature():
         (
             {"cv": PredefinedSplit(np.arange(120) % 3)},
             {},
-            "names the folds of 120 rows, and there are 150",
+            "assigns 120 rows to folds, but there are 150",
         ),
         ({"cv": GroupKFold(3)}, {}, "'groups' parameter should not be None"),
         ({"cv": PredefinedSplit(y)}, {}, "no fold trains on a class that it holds out"),
         (
             {"scoring": "error"},
             {"X_val": X[:4], "y_val": [0, 1, 9, 9], "sample_weight_val": [0, 0, 1, 1]},
-            "'val' has no row of positive weight with a label of the training",
+            "'val' has no row with positive weight and a label that the training knows",
         ),
         (
             {"calibrate": None, "restore_priors": True, "class_weight": {1: 5e-324}},
@@ -750,8 +750,8 @@ def test_refusals_come_before_the_first_round(more, given, message, monkeypatch)
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ValueError("no room"), "no room"),
-        (MemoryError("no room"), "no room"),
+        (ValueError("cannot store categories"), "no room"),
+        (MemoryError("cannot store categories"), "no room"),
         (MemoryError(), "not enough memory"),
     ],
 )

@@ -395,7 +395,7 @@ def test_sums_are_those_of_the_formulas(scattered, columns, monkeypatch):
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"warm_start": True}, "warm_start is for a training with one worker"),
+        ({"warm_start": True}, "warm_start works only with one worker"),
     ],
 )
 def test_what_is_refused(params, words):

@@ -292,19 +292,21 @@ def test_what_is_refused(client):
         TypeError, match="X must be a Dask array, data frame or series, not ndarray"
     ):
         model.fit(X, y)
-    with pytest.raises(ValueError, match=r"X has 2 chunks of columns; give whole rows: X.rechunk"):
+    with pytest.raises(
+        ValueError, match=r"X is split into 2 chunks of columns; keep rows whole with X.rechunk"
+    ):
         model.fit(dX.rechunk((400, 3)), dy)
     with pytest.raises(ValueError, match="y has 3 partitions, X has 4"):
         model.fit(dX, divided(y, size=500)[0])
     other = da.from_array(y, chunks=((300, 500, 300, 400),))
-    with pytest.raises(ValueError, match="^partition 0: X has 400 rows, y has 300"):
+    with pytest.raises(ValueError, match="^partition 0: X has 400 rows, but y has 300"):
         model.fit(dX, other)
     with pytest.raises(ValueError, match="^partition 0: X has 400 rows, sample_weight has 300"):
         model.fit(dX, dy, other)
     with pytest.raises(ValueError, match="^partition 0: X_val has 400 rows, y_val has 500"):
         model.fit(dX, dy, X_val=dX[400:].rechunk((400, 6)), y_val=other[300:])
     with pytest.raises(
-        ValueError, match="^DaskVectorTreeBoostClassifier: warm_start is for .* one worker"
+        ValueError, match="^DaskVectorTreeBoostClassifier: warm_start .* one worker"
     ):
         DaskVectorTreeBoostClassifier(client=client, warm_start=True).fit(*divided(X, y, size=1500))
     with pytest.raises(TypeError, match="y must be a Dask array, .*, not NoneType"):
@@ -312,7 +314,7 @@ def test_what_is_refused(client):
     for given, message in (
         ({"y_val": dy}, "X_val and y_val go together"),
         ({"X_val": dX}, "X_val and y_val go together"),
-        ({"sample_weight_val": dy}, "sample_weight_val needs the rows that it weights"),
+        ({"sample_weight_val": dy}, "sample_weight_val weights the rows of X_val"),
         (
             {"X_val": X, "y_val": dy},
             "^X_val must be a Dask array, data frame or series, not ndarray",
@@ -332,7 +334,8 @@ def test_what_is_refused(client):
     model.set_params(timeout=0.5).fit(dX, dy)
     for method in METHODS:
         with pytest.raises(
-            ValueError, match=r"^X has 2 chunks of columns; give whole rows: X.rechunk"
+            ValueError,
+            match=r"^X is split into 2 chunks of columns; keep rows whole with X.rechunk",
         ):
             getattr(model, method)(dX.rechunk((400, 3)))
 

@@ -192,7 +192,7 @@ def test_other_data_are_refused_on_every_worker(change, words, tmp_path):
 
     for found in run(3, task):
         assert isinstance(found, (ValueError, WorkerError)), found
-        assert "m.part is the checkpoint of another training" in str(found)
+        assert "m.part is the checkpoint of a different training" in str(found)
         assert words in str(found)
 
 
@@ -216,7 +216,7 @@ def test_numbers_of_rows_and_parameters_are_told_on_every_worker(tmp_path):
     for found in divided(path, VectorTreeBoostClassifier, X, y, parts[:1] + [parts[1][1:]]):
         assert "the data had 300 rows, they have 299" in str(found)
     for found in divided(path, VectorTreeBoostClassifier, X, y, parts, max_depth=2):
-        assert "max_depth was None, it is 2" in str(found)
+        assert "max_depth was None, now it is 2" in str(found)
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,14 @@ def test_classes_have_equal_shares_of_the_folds():
 @pytest.mark.parametrize(
     ("codes", "words"),
     [
-        (np.arange(4), "the largest class has only 1 row; folds need a class of two rows or more"),
-        (np.repeat([0, 1], [20, 1]), "trains on rows of 1 class, and needs 2; use fewer folds"),
+        (
+            np.arange(4),
+            "the largest class has only 1 row; folds need a class with at least two rows",
+        ),
+        (
+            np.repeat([0, 1], [20, 1]),
+            "trains on rows of 1 class, but needs at least 2; use fewer folds",
+        ),
     ],
 )
 def test_rows_of_which_no_folds_can_be_made(codes, words):
@@ -265,5 +271,5 @@ def test_rounds_of_rows_with_labels():
 def test_scorers_that_ask_for_rows_find_no_rounds():
     X, y = rows(300)
     for scoring in ("f1_macro", lambda model, X, y: 0.0):
-        with pytest.raises(ValueError, match="use 'log_loss' or another metric by its name"):
+        with pytest.raises(ValueError, match="use 'log_loss' or another built-in metric"):
             VectorTreeBoostClassifier(n_estimators="auto", scoring=scoring).fit(X, y, comm=Alone())

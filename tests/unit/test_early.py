@@ -315,7 +315,10 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
     stumps = random_stumps(20, 5, 3)
     for model, why in (
         (model_of(stumps, layout="interval"), "this model has none .interval table"),
-        (model_of(random_linear(5, 3)), "a model of this kind has .certified"),
+        (
+            model_of(random_linear(5, 3)),
+            "this kind of model has no early exit .*; it has .certified",
+        ),
         (model_of(random_kernel(5, 5, 3)), "this model has none .kernel machine"),
         (model_of(random_trees(5, 5, 3, "hamming")), "decoder='hamming'"),
     ):
@@ -336,8 +339,8 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
             {"way": "rejection", "X": X, "background": 7},
             r"background must be a class of the model \(0, 1, 2\), not 7",
         ),
-        ({"way": "rejection", "X": X}, "background, a class of the model, goes with"),
-        ({"way": "certified", "background": 1}, "background, a class of the model, goes with"),
+        ({"way": "rejection", "X": X}, "background, a class of the model, is needed for"),
+        ({"way": "certified", "background": 1}, "background, a class of the model, is needed for"),
         *(
             ({"way": "calibrated", "X": X, "rate": rate}, "rate must be above 0")
             for rate in (0, 1, -1, np.nan, "a")
@@ -346,7 +349,7 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
             {"way": "rejection", "X": X, "background": [0, 1]},
             r"a class of the model \(0, 1, 2\), not \[0, 1\]",
         ),
-        ({"way": "calibrated", "X": X[:, :4]}, "X has 4 features, but this model needs 5"),
+        ({"way": "calibrated", "X": X[:, :4]}, "X has 4 features, but the model was trained on 5"),
     ):
         with pytest.raises(ValueError, match=why):
             trees.with_early_exit(**options)

@@ -171,4 +171,4 @@ def test_models_that_differ_after_the_rounds_are_refused(monkeypatch):
 
     for error in run(2, task):
         assert isinstance(error, WorkerError)
-        assert "worker 1 has another model than worker 0" in str(error)
+        assert "worker 1 has a different model than worker 0" in str(error)

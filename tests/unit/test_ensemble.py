@@ -148,7 +148,7 @@ def test_merging_sums_exactly():
         ({"bias": np.array([np.nan, 0])}, "bias holds"),
         (
             {"bias": np.zeros(1), "right": np.ones((2, 1))},
-            "needs 2 classes or more, its bias has 1",
+            "needs at least 2 classes, but its bias has 1",
         ),
         ({"nan_left": np.zeros(1)}, "nan_left must"),
     ],
@@ -229,7 +229,7 @@ def test_tail_of_trees(mode):
     )
     builder.end_round()
     assert builder.freeze().n_rounds == 13
-    with pytest.raises(ValueError, match="there is no tree number"):
+    with pytest.raises(ValueError, match="there is no tree"):
         builder.tail(len(builder) + 1)
 
 
@@ -385,18 +385,18 @@ def test_coded_trees(P):
     ("change", "message"),
     [
         ({"code": np.ones((2, 3))}, "code has shape"),
-        ({"code": np.ones((0, 2))}, "code needs a row or more"),
+        ({"code": np.ones((0, 2))}, "code needs at least one row"),
         ({"code": np.ones((1, 2))}, "cls must be from 0 to 0"),
         ({"code": np.ones((3, 2)), "cls": np.array([0, 3])}, "cls must be from 0 to 2"),
         ({"code": np.array([[1, 2], [3, np.nan]])}, "code holds"),
         ({"code": np.array([[1, 2], [3, 1e39]])}, "code holds"),
         (
             {"code": np.ones((2, 2)), "cls": None, "leaf": np.ones((5, 2))},
-            "code needs a row or more, and trees with",
+            "code needs at least one row, and trees with",
         ),
         (
             {"code": np.ones((2, 2)), "base": np.array([1, -1])},
-            "base must be None or -1 where there is a code",
+            "base must be None or -1 if there is a code",
         ),
         ({"feature": np.array([0, 5, 0])}, "feature indices"),
         ({"threshold": np.array([0, np.inf, 0])}, "threshold holds"),
@@ -406,11 +406,11 @@ def test_coded_trees(P):
         ({"right": np.array([0, 1, 1])}, "right child lies outside"),
         ({"right": np.array([3, 1, 1])}, "right child lies outside"),
         ({"offset": np.array([0, 3, 3]), "right": np.array([2, 2, 1])}, "right child lies outside"),
-        ({"offset": np.array([0, 2])}, "offset must rise from 0 to 3"),
-        ({"offset": np.array([0, 4, 3])}, "offset must rise from 0 to 3"),
-        ({"offset": np.zeros(0, dtype=int)}, "offset must rise from 0 to 3"),
-        ({"rounds": np.array([0, 1])}, "rounds must rise from 0 to 2"),
-        ({"rounds": np.array([0, 3, 2])}, "rounds must rise from 0 to 2"),
+        ({"offset": np.array([0, 2])}, "offset must increase from 0 to 3"),
+        ({"offset": np.array([0, 4, 3])}, "offset must increase from 0 to 3"),
+        ({"offset": np.zeros(0, dtype=int)}, "offset must increase from 0 to 3"),
+        ({"rounds": np.array([0, 1])}, "rounds must increase from 0 to 2"),
+        ({"rounds": np.array([0, 3, 2])}, "rounds must increase from 0 to 2"),
         ({"leaf": np.array([1, 2, 3, 4, 1e39])}, "leaf holds"),
         ({"leaf": np.ones(4)}, "leaf has shape"),
         ({"cls": None}, "leaf has shape"),
@@ -423,7 +423,7 @@ def test_coded_trees(P):
             {"cls": None, "leaf": np.ones((5, 2)), "base": np.array([0, -1])},
             "base must be None or -1",
         ),
-        ({"bias": np.zeros(1)}, "needs 2 classes or more, its bias has 1"),
+        ({"bias": np.zeros(1)}, "needs at least 2 classes, but its bias has 1"),
         ({"nan_left": np.zeros(1)}, "nan_left must"),
     ],
 )

@@ -140,7 +140,7 @@ def test_what_shared_numbers_ask_for():
     params = {"loss": "logistic", "max_leaf_entries": 3}
     full = classifier(2, loss="logistic").fit(X, Y)
     with pytest.raises(
-        ValueError, match="init_model: the model so far has all numbers of its leaves"
+        ValueError, match="init_model: the existing model has a value for every class in its leaves"
     ):
         classifier(2, **params).fit(X, Y, init_model=full)
     few = classifier(2, **params).fit(X, Y)
@@ -151,10 +151,12 @@ def test_what_shared_numbers_ask_for():
         (leaf.value + np.float32(0.3), leaf.shared),
         (leaf.value, leaf.shared + np.float32(9)),
     ):
-        with pytest.raises(ValueError, match=r"must be multiples of 2\^-20 up to 8"):
+        with pytest.raises(
+            ValueError, match=r"must be multiples of 2\^-20 with magnitude at most 8"
+        ):
             wrong = LeafEntries(leaf.start, leaf.cls, value, 12, shared)
             Model.from_ensemble(replace(few.model_.ensemble, leaf=wrong), range(12), link="sigmoid")
-    with pytest.raises(ValueError, match="a bias beside shared numbers"):
+    with pytest.raises(ValueError, match="the bias must be a multiple of"):
         wrong = replace(few.model_.ensemble, bias=np.full(12, 0.1, dtype=np.float32))
         Model.from_ensemble(wrong, range(12), link="sigmoid")
 
@@ -258,7 +260,7 @@ def test_wrong_use():
     for wrong in (0, -1, 2.5, "auto"):
         with pytest.raises(ValueError, match="max_leaf_entries"):
             classifier(max_leaf_entries=wrong).fit(X, y)
-    with pytest.raises(ValueError, match="monotonic_cst .* set max_leaf_entries to None"):
+    with pytest.raises(ValueError, match="monotonic_cst .* set max_leaf_entries=None"):
         classifier(max_leaf_entries=3, monotonic_cst={0: (0, 1)}).fit(X, y)
     with pytest.raises(ValueError, match="refit_leaves does not keep max_leaf_entries; train anew"):
         classifier(max_leaf_entries=3).fit(X, y).refit_leaves(X, y)

@@ -137,7 +137,8 @@ def test_names_that_are_none_in_c(name):
     )
     for export in (to_c, to_integer_c):
         with pytest.raises(
-            ValueError, match="must be a name in C: a letter, then at most 39 letters, digits and"
+            ValueError,
+            match="must be a C identifier: a letter, then at most 39 letters, digits and",
         ):
             export(model, name)
 
@@ -222,7 +223,7 @@ def test_integers(tmp_path, mode, k, d, kind):
     assert f"const {kind}_t model_value[" in text
     scores, best = score(X)
     scale = float(re.search(r"A score of 1 is (\S+) here", text)[1])
-    bound = int(re.search(r"No sum leaves \+-(\d+)", text)[1])
+    bound = int(re.search(r"No sum exceeds \+-(\d+)", text)[1])
     learners, raw = model.n_learners + 1, model.raw_scores(X)
     assert np.abs(scores / scale - raw).max() <= 0.51 * learners / scale + 1e-7 * np.abs(raw).max()
     assert np.abs(scores.astype(np.int64)).max() <= bound < 1 << 31
@@ -355,7 +356,7 @@ def test_what_integers_are_not_for():
     listed = Model.from_ensemble(random_trees(5, 3, 4, "scalar"), range(4))
     table = Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval")
     for model, integer, message in (
-        (kernel, "int8", "layout='list' (kernel machine). Save trees with layout='packed'"),
+        (kernel, "int8", "layout='list' (kernel machine). Save the trees with layout='packed'"),
         (listed, "int8", "layout='list' (trees)"),
         (table, "int8", "layout='interval' (interval table)"),
         (trees, "int64", "'int8', 'int16' or 'int32', not 'int64'"),

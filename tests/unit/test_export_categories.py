@@ -146,7 +146,7 @@ def test_lightgbms_columns_of_categories_that_are_no_categorical_features():
         {**LIGHT, "objective": "multiclass", "num_class": 3}, lgb.Dataset(data, y), 10
     )
     with pytest.raises(
-        ModelFormatError, match="the frame had 5 columns of categories, and the model has 4"
+        ModelFormatError, match="the data frame had 5 columns of categories, but the model has 4"
     ):
         from_lightgbm(booster)
     names = ["text", "whole", "many", "size", "same"]
@@ -157,7 +157,7 @@ def test_lightgbms_columns_of_categories_that_are_no_categorical_features():
         agrees(model, data.assign(size=data["size"].cat.reorder_categories(["mid", "high", "low"])),
                booster.predict(data, raw_score=True))  # fmt: skip
     for columns, words in (
-        (["text", "x"], "category_columns names 2 columns, but the frame had 5 of categories"),
+        (["text", "x"], "category_columns names 2 columns, but the data frame had 5 of categories"),
         (["none"], "there is no column 'none'"),
         ([6], "there is no column 6; there are 6, from 0 on"),
         ([-1], "there is no column -1"),
@@ -235,14 +235,14 @@ def test_a_set_of_lightgbm(tmp_path):
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"words": (0, 0, 6), "ends": (0, 1)}, "cat_threshold must hold 1 numbers; there are 3"),
-        ({"ends": (1, 1)}, "cat_boundaries must rise from 0"),
-        ({"ends": (0, 0)}, "cat_boundaries must rise from 0"),
+        ({"words": (0, 0, 6), "ends": (0, 1)}, "cat_threshold must hold 1 numbers, but has 3"),
+        ({"ends": (1, 1)}, "cat_boundaries must increase, starting from 0"),
+        ({"ends": (0, 0)}, "cat_boundaries must increase, starting from 0"),
         ({"words": (-1,)}, "cat_threshold must hold integers from 0 to 4294967295"),
         ({"words": (2**32,)}, "cat_threshold must hold integers from 0 to 4294967295"),
         (
             {"words": [0] * 2048 + [1], "ends": (0, 2049)},
-            "the category 65536; a model has categories up to 65534",
+            "category 65536, but a model stores categories up to 65534",
         ),
         (
             {"more": "threshold=1\n"},
@@ -255,8 +255,8 @@ def test_a_set_of_lightgbm(tmp_path):
         ({"more": "num_cat=2\n"}, "num_cat is '2'; it must be an integer from 0 to 1"),
         ({"more": "num_cat=0\n"}, "the tree has the key 'cat_boundaries'"),
         ({"more": "cat_news=0\n"}, "the tree has the key 'cat_news'"),
-        ({"last": 'pandas_categorical:[["a"'}, "pandas_categorical is no JSON"),
-        ({"last": "pandas_categorical:" + "[" * 100000}, "pandas_categorical is no JSON"),
+        ({"last": 'pandas_categorical:[["a"'}, "pandas_categorical is not valid JSON"),
+        ({"last": "pandas_categorical:" + "[" * 100000}, "pandas_categorical is not valid JSON"),
         (
             {"last": 'pandas_categorical:{"a": 1}'},
             "pandas_categorical must hold lists of text and numbers",
@@ -267,17 +267,17 @@ def test_a_set_of_lightgbm(tmp_path):
         ),
         (
             {"last": 'pandas_categorical:[["a", "b"]]'},
-            "feature 0 had the code 2, and the column of",
+            "feature 0 had the code 2, but the column of",
         ),
         (
             {"last": 'pandas_categorical:[["a", "b", "a"]]'},
-            "the categories of feature 0: 'a' is there twice, as text",
+            "the categories of feature 0: 'a' occurs twice, as text",
         ),
-        ({"last": 'pandas_categorical:[["1", "b", 1]]'}, "'1' is there twice, as text"),
+        ({"last": 'pandas_categorical:[["1", "b", 1]]'}, "'1' occurs twice, as text"),
         ({"last": 'pandas_categorical:[["a", "b", NaN]]'}, "one is missing"),
         (
             {"last": 'pandas_categorical:[["a", "b", "x\\u0000"]]'},
-            "has a zero character, or over 4096 bytes",
+            "has a zero character, or is longer than 4096 bytes",
         ),
         (
             {"last": 'pandas_categorical:[["a", "b", "\\ud800"]]'},
@@ -285,15 +285,15 @@ def test_a_set_of_lightgbm(tmp_path):
         ),
         (
             {"last": f'pandas_categorical:[["a", "b", "{"x" * 4097}"]]'},
-            "has a zero character, or over 4096 bytes",
+            "has a zero character, or is longer than 4096 bytes",
         ),
         (
             {"last": f"pandas_categorical:[{list(range(65536))}]"},
-            "there are 65536, and a model has at most 65535",
+            "there are 65536, but a model supports at most 65535",
         ),
         (
             {"last": 'pandas_categorical:[["a", "b", "c"], []]'},
-            "the frame had 2 columns of categories",
+            "the data frame had 2 columns of categories",
         ),
     ],
 )
@@ -447,7 +447,7 @@ def test_a_set_of_xgboost(tmp_path, default_left):
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"codes": (1, 70000)}, "the category 70000; a model has categories up to 65534"),
+        ({"codes": (1, 70000)}, "category 70000, but a model stores categories up to 65534"),
         ({"codes": (-1,)}, "categories must not be negative"),
         ({"codes": ("x",)}, "categories must hold 1 numbers"),
         (
@@ -458,15 +458,15 @@ def test_a_set_of_xgboost(tmp_path, default_left):
         ({"cats": {**CATS, "enc": [{**NAMES, "news": 1}, {}]}}, "enc has the key 'news'"),
         (
             {"cats": {**CATS, "enc": [{**NAMES, "offsets": [0, 3, 1, 5]}, {}]}},
-            "the offsets of the names of categories",
+            "the offsets of the category names",
         ),
         (
             {"cats": {**CATS, "enc": [{**NAMES, "offsets": [0, 1, 3, 9]}, {}]}},
-            "the offsets of the names of categories",
+            "the offsets of the category names",
         ),
         (
             {"cats": {**CATS, "enc": [{**NAMES, "offsets": [0, 1, 4, 5]}, {}]}},
-            "the names of categories are not UTF-8",
+            "the category names are not UTF-8",
         ),
         (
             {"cats": {**CATS, "enc": [{"values": [1.5, 2.5, 3.5]}, {}]}},
@@ -476,7 +476,7 @@ def test_a_set_of_xgboost(tmp_path, default_left):
             {"cats": CATS, "version": (3, 2, 0)},
             "is not ASCII, and XGBoost before 3.4 cuts such names off",
         ),
-        ({"cats": CATS, "codes": (3,)}, "a set has the code 3, but there are 3 names"),
+        ({"cats": CATS, "codes": (3,)}, "a split uses the code 3, but there are only 3 names"),
     ],
 )
 def test_what_xgboost_does_not_write_is_refused(tmp_path, change, words):
@@ -551,7 +551,7 @@ def test_a_tree_that_would_become_too_large_is_refused():
         {node: Set(np.array([1]), False) for node in range(2**13 - 1)},
     )
     tree = Tree(left, right, ~inner, zeros.astype(int), zeros, zeros > 0, zeros, 1, sets)
-    with pytest.raises(ModelFormatError, match=r"would take 1.59e\+06 leaves in place of 8192"):
+    with pytest.raises(ModelFormatError, match=r"would take 1.59e\+06 leaves instead of 8192"):
         with_unknown_codes_left(tree, list(sets), "a tree")
 
 
@@ -589,9 +589,9 @@ def test_labels_in_any_order(vector, labels, sorted_labels):
 @pytest.mark.parametrize(
     "labels, words",
     [
-        (["a"], r"labels must hold 2 labels, one for each class .* has the shape \(1,\)"),
+        (["a"], r"labels must hold 2 labels, one per class .* has shape \(1,\)"),
         ([["a", "b"]], r"shape \(1, 2\)"),
-        (["a", "a"], "labels must be distinct; 'a' is there twice"),
+        (["a", "a"], "labels must be distinct; 'a' occurs twice"),
         ([1.5, 2], "labels must be integers .*, or strings"),
         (["a", None], "labels must be integers .*, or strings"),
         ([0, 2**63], "labels must be integers .*, or strings"),

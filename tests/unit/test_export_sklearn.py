@@ -158,7 +158,8 @@ def test_a_softmax_is_no_link_of_a_forest(tmp_path, capsys):
         lambda: model.reweighted([1, 2, 3]),
     ):
         with pytest.raises(
-            ValueError, match="is for scores whose softmax is taken; those of this model are sums"
+            ValueError,
+            match="needs scores that go through a softmax; the scores of this model are sums",
         ):
             call()
     assert model.with_temperature(None).to_bytes() == model.to_bytes()
@@ -193,9 +194,9 @@ def test_what_is_no_forest_of_one_output_is_refused(monkeypatch):
             from_sklearn(other)
     with pytest.raises(ValueError, match="this RandomForestClassifier is not fitted"):
         from_sklearn(RandomForestClassifier())
-    with pytest.raises(ValueError, match="has 2 outputs; a model has one"):
+    with pytest.raises(ValueError, match="has 2 outputs; only forests with one output"):
         from_sklearn(RandomForestClassifier(2).fit(X, np.column_stack([y, y])))
-    with pytest.raises(ValueError, match="has 1 classes; a model has 2 to 65535"):
+    with pytest.raises(ValueError, match="has 1 classes; a model supports 2 to 65535"):
         from_sklearn(RandomForestClassifier(2).fit(X, y * 0))
     with pytest.raises(ValueError, match="labels must be integers .*, or strings"):
         from_sklearn(RandomForestClassifier(2).fit(X, y), labels=[0.5, 1, 2])
@@ -203,6 +204,6 @@ def test_what_is_no_forest_of_one_output_is_refused(monkeypatch):
     monkeypatch.setattr(scikit_learn, "FIELDS", scikit_learn.FIELDS - {"missing_go_to_left"})
     with pytest.raises(
         ModelFormatError,
-        match="tree 0: it has the field 'missing_go_to_left', which scikit-learn 1.9",
+        match="tree 0: it has the unknown field 'missing_go_to_left', which scikit-learn 1.9",
     ):
         from_sklearn(forest)

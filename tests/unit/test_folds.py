@@ -107,10 +107,14 @@ def test_groups_that_cannot_be_held_out_are_refused():
     new = VectorTreeBoostClassifier(n_estimators=2, early_stopping=True)
     with pytest.raises(ValueError, match="cannot set aside one of 3 groups"):
         new.fit(X, y, groups=y)
-    with pytest.raises(ValueError, match="groups: .* give all rows numbers, or all text"):
+    with pytest.raises(
+        ValueError, match="groups: .* use numbers for all rows, or text for all rows"
+    ):
         new.fit(X, y, groups=np.where(y, "a", None))
     for early_stopping in True, False:
-        with pytest.raises(ValueError, match="groups are for .* without X_val, .* leave them out"):
+        with pytest.raises(
+            ValueError, match="groups are used only with .* no X_val; leave them out"
+        ):
             new.set_params(early_stopping=early_stopping).fit(X, y, X_val=X, y_val=y, groups=y)
 
 
@@ -129,11 +133,11 @@ def test_wrong_groups_are_named_before_the_first_round(params, recwarn):
         VectorTreeBoostClassifier(**{"n_estimators": 2, "random_state": 0, **params}),
     )
     for wrong, message in (
-        (np.zeros((150, 2)), r"groups must be .* each of 150 rows, not of shape \(150, 2\)"),
-        ([(0, 1)] * 150, r"groups must be .* not of shape \(150, 2\)"),
-        ([[0, 1], [2]] * 75, r"groups must be .* not of shape \(\)"),
-        (y[1:], r"groups must be .* not of shape \(149,\)"),
-        ([None] * 150, "groups: .* give all rows numbers, or all text"),
+        (np.zeros((150, 2)), r"groups must be .* each of 150 rows, but has shape \(150, 2\)"),
+        ([(0, 1)] * 150, r"groups must be .* but has shape \(150, 2\)"),
+        ([[0, 1], [2]] * 75, r"groups must be .* but has shape \(\)"),
+        (y[1:], r"groups must be .* but has shape \(149,\)"),
+        ([None] * 150, "groups: .* use numbers for all rows, or text for all rows"),
     ):
         with pytest.raises(ValueError, match=message):
             model.fit(X, y, groups=wrong, callbacks=[SimpleNamespace(after_round=rounds.append)])
@@ -157,7 +161,9 @@ def test_groups_for_a_splitter_of_ones_own_need_no_order(params, recwarn):
         X, y, groups=groups
     )
     assert seen and all(given.tolist() == groups.tolist() for given in seen) and not recwarn
-    with pytest.raises(ValueError, match="groups: .* give all rows numbers, or all text"):
+    with pytest.raises(
+        ValueError, match="groups: .* use numbers for all rows, or text for all rows"
+    ):
         model.set_params(n_estimators=2, early_stopping=True).fit(X, y, groups=groups)
 
 
@@ -188,7 +194,7 @@ def test_splitters_and_iterables_are_taken(form):
         assert all(np.array_equal(a, b) for a, b in zip(found, one, strict=True))
     if form == "generator":
         with pytest.raises(
-            ValueError, match="no folds left; a generator of them serves for one fit"
+            ValueError, match="no folds left; because a generator can be used only once"
         ):
             splits(cv, dataset_of(X, y), 0)
 
@@ -246,12 +252,12 @@ BAD = {
     "one-class": (
         KFold(2),
         {"y": lambda y: np.arange(150) // 75},
-        "fold 0 trains on rows of 1 class, and needs 2",
+        "fold 0 trains on rows of 1 class, but needs at least 2",
     ),
     "drawn": (
         ShuffleSplit(30, random_state=0),
         {},
-        r"row \d+ is held out \d+ times; a row may be held out once",
+        r"row \d+ is held out \d+ times; every row may be held out at most once",
     ),
     "twice": (RepeatedKFold(n_splits=3, n_repeats=2), {}, "row 0 is held out 2 times"),
     "overlapping": (
@@ -265,16 +271,16 @@ BAD = {
         "row 0 is held out 2 times",
     ),
     "beyond": ([(ROWS[75:], ROWS[:75] + 100), (ROWS[:75], ROWS[75:])], {}, "is out of bounds"),
-    "empty": ([], {}, "cv has no folds; give one or more pairs of rows"),
+    "empty": ([], {}, "cv has no folds; give at least one pair"),
     "none-held-out": (
         PredefinedSplit([-1] * 150),
         {},
-        "cv=PredefinedSplit.* has no folds; give one",
+        "cv=PredefinedSplit.* has no folds; give at least one",
     ),
     "folds-of-other-rows": (
         PredefinedSplit(ROWS[:120] % 3),
         {},
-        "names the folds of 120 rows, and there are 150",
+        "assigns 120 rows to folds, but there are 150",
     ),
     "no-pairs": ([3, 4], {}, "cv: cannot unpack"),
 }

@@ -153,7 +153,7 @@ def test_machines_of_callable_kernels_are_told_from_what_is_not_fitted(data):
         for function in (to_text, lambda of: importance(of, "permutation", X=X, y=y)):
             with pytest.raises(
                 TypeError,
-                match=f"kernel of this {type(what).__name__} is a function of Python, whose",
+                match=f"kernel of this {type(what).__name__} is a Python function",
             ):
                 function(what)
 
@@ -260,9 +260,11 @@ def test_wrong_input_of_interactions(fitted, machine, data, monkeypatch):
     model = fitted["vector"].model_
     with pytest.raises(ValueError, match="^interactions need a background: .* holds covers"):
         interactions(model, X)
-    with pytest.raises(ValueError, match="background has no rows; give one or more"):
+    with pytest.raises(ValueError, match="background has no rows; give at least one"):
         interactions(model, X, X[:0])
-    with pytest.raises(ValueError, match="interactions are for stumps and trees, not for a"):
+    with pytest.raises(
+        ValueError, match="interactions are available for stumps and trees, not for a"
+    ):
         interactions(machine, np.zeros((1, 4)), np.zeros((1, 4)))
     monkeypatch.setattr(shapley, "available_memory", lambda: 8 * 10 * 4 * 4 * 3 - 1)
     with pytest.raises(MemoryError, match="10 rows, 4 features and 3 classes .* give fewer rows"):
@@ -271,9 +273,11 @@ def test_wrong_input_of_interactions(fitted, machine, data, monkeypatch):
 
 
 def test_wrong_input_of_trees_for_shap(fitted, machine):
-    with pytest.raises(ValueError, match="trees for shap .*; give model.with_covers"):
+    with pytest.raises(ValueError, match="trees for shap .*; use model.with_covers"):
         to_shap(fitted["vector"])
-    with pytest.raises(ValueError, match="trees for shap are for stumps and trees, not for a"):
+    with pytest.raises(
+        ValueError, match="trees for shap are available for stumps and trees, not for a"
+    ):
         to_shap(machine)
     with pytest.raises(TypeError, match="not fitted yet"):
         to_shap(MartClassifier())
@@ -282,13 +286,11 @@ def test_wrong_input_of_trees_for_shap(fitted, machine):
 def test_wrong_input_of_contributions(fitted, machine, data):
     X, y = data
     model = fitted["vector"].model_
-    with pytest.raises(
-        ValueError, match=r"need a background: rows .* or a model that holds covers"
-    ):
+    with pytest.raises(ValueError, match=r"need a background: give rows .* or a model with covers"):
         contributions(model, X)
-    with pytest.raises(ValueError, match="X has 3 features, but this model needs 4"):
+    with pytest.raises(ValueError, match="X has 3 features, but the model was trained on 4"):
         contributions(model, X.to_numpy()[:, :3], X)
-    with pytest.raises(ValueError, match="X has 2 features, but this model needs 4"):
+    with pytest.raises(ValueError, match="X has 2 features, but the model was trained on 4"):
         contributions(model, X, X.to_numpy()[:, :2])
     with pytest.raises(ValueError, match="column 'age'"):
         contributions(model, X.assign(age="old"), X)
@@ -333,7 +335,7 @@ def test_covers_of_half_leaves_and_tables(fitted, data, machine):
         table.with_covers(data[0])
     with pytest.raises(ValueError, match=r"has none \(linear machine\)"):
         machine.model_.with_covers(data[0])
-    with pytest.raises(ValueError, match="covers need a row or more"):
+    with pytest.raises(ValueError, match="covers need at least one row"):
         held.with_covers(data[0][:0])
 
 
@@ -345,7 +347,7 @@ def test_covers_that_do_not_fit_are_refused(fitted, data):
         _ = Model.from_bytes(file.to_bytes()).ensemble
     file.set_items(b"covr", "B", [counts[0] ^ 1, *counts[1:]])
     with pytest.raises(
-        ValueError, match="not those of the same rows for every tree: make them again"
+        ValueError, match="do not come from the same rows for every tree; compute them again"
     ):
         contributions(Model.from_bytes(file.to_bytes()), data[0])
 
@@ -385,13 +387,13 @@ def test_curves_of_unused_features_and_wrong_ones(fitted, machine):
         [[0.0] * 3],
         [0.0] * 3,
     )
-    with pytest.raises(ValueError, match="no feature 2; give a number from 0 to 1"):
+    with pytest.raises(ValueError, match="no feature 2; feature numbers go from 0 to 1"):
         curve(model, 2)
-    with pytest.raises(ValueError, match="this model has no names of features"):
+    with pytest.raises(ValueError, match="this model has no feature names"):
         curve(model, "height")
     with pytest.raises(ValueError, match="no feature 'hight'; the model knows 'height', 'width'"):
         curve(fitted["stumps"], "hight")
-    with pytest.raises(ValueError, match="trees of two splits or more.*see contributions"):
+    with pytest.raises(ValueError, match="available only for stumps.*Use contributions"):
         curve(fitted["vector"], 0)
     with pytest.raises(ValueError, match="linear machine"):
         curve(machine, 0)
@@ -456,7 +458,9 @@ def test_plot_curve_of_categories(fleet, axes):
     assert [label.get_text() for label in ax.get_xticklabels()] == ["sun", "gas", "missing, new"]
     with pytest.raises(ValueError, match="there is no level 'steam'; the model knows 'gas', 'oil'"):
         looking.plot_curve(model, "fuel", levels=["steam"])
-    with pytest.raises(ValueError, match="levels are for categories; 'size' is ordered"):
+    with pytest.raises(
+        ValueError, match="levels applies only to categorical features, but 'size' is"
+    ):
         looking.plot_curve(model, "size", levels=["gas"])
 
 
@@ -496,9 +500,9 @@ def test_gains_are_those_of_the_estimator_or_of_rows(fitted, data):
         importance(held, per_class=True).tolist()
         == importance(estimator, per_class=True, X=X).tolist()
     )
-    with pytest.raises(ValueError, match="a model file does not hold .* the fitted estimator"):
+    with pytest.raises(ValueError, match="a model file does not store .* the fitted estimator"):
         importance(estimator.model_)
-    with pytest.raises(ValueError, match="all classes together: give rows X"):
+    with pytest.raises(ValueError, match="summed over all classes: give rows X"):
         importance(estimator, per_class=True)
 
 
@@ -555,7 +559,9 @@ def test_models_without_gains_name_no_rows_as_a_remedy(fitted, data, machine):
     filled = data[0].fillna(0.0)
     kernel = HingeBoostOCClassifier(n_estimators=1, kernel="rbf").fit(filled, data[1])
     table = Model.from_bytes(fitted["stumps"].model_.to_bytes(layout="interval"))
-    machines = "gains are for stumps and trees, not for a .* machine .*; kind='permutation'"
+    machines = (
+        "gains are available for stumps and trees, not for a .* machine .*; kind='permutation'"
+    )
     wrong = (
         (machine.model_, machines),
         (kernel, machines),
@@ -671,14 +677,14 @@ def test_plot_tree_leaves_out_what_is_deep(axes):
     drawn = sum(": " in box for box in boxes)
     assert left_out + drawn == n_leaves
     assert ax.get_title().endswith(
-        f"\n{left_out} of {n_leaves} leaves lie deeper than max_depth=3 and are not drawn"
+        f"\n{left_out} of {n_leaves} leaves are deeper than max_depth=3 and not drawn"
     )
     below = nodes[nodes[nodes[0]["left"]]["left"]]["left"]  # on the left edge, under three splits
     assert f"…\n{leaves_below(nodes, below)} leaves\n{nodes[below]['cover']} rows" in boxes
     assert texts(looking.plot_tree(model, max_depth=1, ax=axes()))[0] == boxes[0]
     with pytest.raises(
         ValueError,
-        match=f"tree 0 would be drawn with {n_leaves} leaves.*; give a smaller max_depth",
+        match=f"tree 0 would be drawn with {n_leaves} leaves.*; use a smaller max_depth",
     ):
         looking.plot_tree(model, max_depth=None)
     with pytest.raises(
@@ -885,13 +891,13 @@ def test_what_is_for_one_class_a_row_refuses_labels():
         lambda: looking.plot_reliability(model, X, Y[:, 0]),
         lambda: importance(model, "permutation", X=X, y=Y[:, 0]),
     ):
-        with pytest.raises(ValueError, match="is for models of one class a row"):
+        with pytest.raises(ValueError, match="needs a model with one class per row"):
             call_()
     with pytest.raises(
         ValueError, match=r"above must be a number or 3 numbers, but has shape \(2,\)"
     ):
         model.model_.with_thresholds([1, 2])
-    with pytest.raises(ValueError, match="this model has no trees, as it has no rounds"):
+    with pytest.raises(ValueError, match="this model has no trees, because it has no rounds"):
         looking.plot_tree(model.model_.truncate(0), 0)
 
 

@@ -102,7 +102,7 @@ def test_whatever_else_a_training_does(learner, tmp_path):
     for wrong in (np.arange(len(X)) % 5, Y):
         other = make(3, warm_start=True).fit(X, Y if wrong.ndim == 1 else np.arange(len(X)) % 5)
         with pytest.raises(
-            ValueError, match="warm_start: the model so far is for|decision_threshold"
+            ValueError, match="warm_start: the existing model is for|decision_threshold"
         ):
             other.set_params(n_estimators=5).fit(X, wrong)
     whole.save(tmp_path / "m.mcb")
@@ -159,25 +159,26 @@ def test_groups_are_for_the_folds_of_thresholds():
     ]
     assert len(models[0].thresholds) == Y.shape[1]
     assert (models[0].thresholds != models[1].thresholds).any()
-    with pytest.raises(ValueError, match="groups are for"):
+    with pytest.raises(ValueError, match="groups are used only"):
         AdaBoostMHClassifier(**params).fit(X, Y, groups=groups)
 
 
 def test_what_is_for_one_label():
     X, Y = data()
     for params, match in (
-        ({"class_weight": "balanced"}, "class_weight is for a class for each row"),
-        ({"restore_priors": True}, "restore_priors is for a class for each row"),
-        ({"calibrate": "temperature"}, "have no temperature; set calibrate to None"),
+        ({"class_weight": "balanced"}, "class_weight needs one class per row"),
+        ({"restore_priors": True}, "restore_priors needs one class per row"),
+        (
+            {"calibrate": "temperature"},
+            "there is no temperature for multi-label rows; set calibrate=None",
+        ),
     ):
         with pytest.raises(ValueError, match=match):
             AdaBoostMHClassifier(n_estimators=2, **params).fit(X, Y)
-    with pytest.raises(
-        ValueError, match="is for a class for each row, not for any number of labels"
-    ):
+    with pytest.raises(ValueError, match="needs one class per row"):
         AdaBoostMHClassifier(n_estimators=2).fit(X, Y).calibrate_on(X, Y)
     with pytest.raises(
-        ValueError, match="decision_threshold is for rows with any number of labels"
+        ValueError, match="decision_threshold applies only to rows with any number of labels"
     ):
         AdaBoostMHClassifier(n_estimators=2, decision_threshold=0.3).fit(X, Y[:, 0])
 
@@ -236,11 +237,11 @@ def test_lists_of_a_file(tmp_path):
 
 
 WRONG = [
-    (lambda y: [*y[:-1], ("cat", "cat")], r"y\[199\] has the label 'cat' twice; name it once"),
-    (lambda y: y[:-1], "X has 200 rows, y has 199 lists of labels"),
-    (lambda y: [("cat",)] * 200, "the lists of labels in y name fewer than 2"),
+    (lambda y: [*y[:-1], ("cat", "cat")], r"y\[199\] lists the label 'cat' twice; list it once"),
+    (lambda y: y[:-1], "X has 200 rows, but y has 199 lists of labels"),
+    (lambda y: [("cat",)] * 200, "the lists of labels in y contain fewer than 2"),
     (lambda y: [*y[:-1], (3,)], "y has labels of the types int, str"),
-    (lambda y: [(0.5,), (1.5,)] * 100, "y has the label 0.5; labels are text or whole numbers"),
+    (lambda y: [(0.5,), (1.5,)] * 100, "y has the label 0.5; labels must be text or whole numbers"),
 ]
 
 
@@ -257,7 +258,7 @@ def test_lists_of_other_rows():
     model = AdaBoostMHClassifier(n_estimators=2)
     with pytest.raises(ValueError, match=r"validation set 'val': y\[0\] has the label 'yak'"):
         model.fit(X, y, X_val=X, y_val=[("yak",), *y[1:]])
-    with pytest.raises(ValueError, match="those of the training are like 'cat'"):
+    with pytest.raises(ValueError, match="the training labels look like 'cat'"):
         model.fit(X, y, X_val=X, y_val=[(3,)] * len(X))
 
 

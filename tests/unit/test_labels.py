@@ -315,22 +315,20 @@ def test_files_pickles_and_going_on(tmp_path):
 def test_what_a_model_of_labels_does_not_have():
     X, Y = data()
     found = model(2).fit(X, Y)
-    with pytest.raises(
-        ValueError, match="is for a class for each row, not for any number of labels"
-    ):
+    with pytest.raises(ValueError, match="needs one class per row"):
         found.calibrate_on(X, Y)
     for call in (
         lambda: found.model_.with_temperature(2.0),
         lambda: found.model_.reweighted(np.ones(5)),
     ):
-        with pytest.raises(ValueError, match="is for models of one class a row"):
+        with pytest.raises(ValueError, match="needs a model with one class per row"):
             call()
     other = VectorTreeBoostClassifier(n_estimators=2).fit(X, Y[:, 0])
-    with pytest.raises(ValueError, match="thresholds are for models with any number of labels"):
+    with pytest.raises(ValueError, match="thresholds are only for multi-label models"):
         other.model_.with_thresholds(0.5)
     for params, match in (
-        ({"class_weight": "balanced"}, "class_weight is for a class for each row"),
-        ({"restore_priors": True}, "restore_priors is for a class for each row"),
+        ({"class_weight": "balanced"}, "class_weight needs one class per row"),
+        ({"restore_priors": True}, "restore_priors needs one class per row"),
         ({"scoring": "balanced_error"}, "scoring='balanced_error' is for a class for each row"),
         ({"decision_threshold": 1.0}, "decision_threshold=1.0 is not allowed"),
         ({"decision_threshold": "f2"}, "decision_threshold='f2' is not allowed"),
@@ -338,10 +336,10 @@ def test_what_a_model_of_labels_does_not_have():
         with pytest.raises(ValueError, match=match):
             model(**params).fit(X, Y, X_val=X, y_val=Y)
     for params, match in (
-        ({"decision_threshold": 0.3}, "decision_threshold is for loss='logistic'"),
+        ({"decision_threshold": 0.3}, "decision_threshold applies only to loss='logistic'"),
         (
             {"scoring": "hamming_loss"},
-            "scoring='hamming_loss' is for rows with any number of labels",
+            "scoring='hamming_loss' works only with multi-label rows",
         ),
     ):
         with pytest.raises(ValueError, match=match):
@@ -350,13 +348,13 @@ def test_what_a_model_of_labels_does_not_have():
 
 WRONG = [
     (lambda Y: Y[:, 0], "y must be an indicator matrix of shape .*, not int64 of shape"),
-    (lambda Y: [["a"], "b"] * 200, "y must be an indicator matrix .*MultiLabelBinarizer makes one"),
-    (lambda Y: Y + 1, r"y\[\d+, \d+\] is 2; an indicator holds 0 and 1 alone"),
+    (lambda Y: [["a"], "b"] * 200, "y must be an indicator matrix .*MultiLabelBinarizer converts"),
+    (lambda Y: Y + 1, r"y\[\d+, \d+\] is 2, but an indicator matrix contains only 0 and 1"),
     (lambda Y: Y * 0.5, r"y\[\d+, \d+\] is 0.5; an indicator"),
     (lambda Y: np.where(Y, np.nan, 0), r"y\[\d+, \d+\] is nan; an indicator"),
     (lambda Y: -Y, r"y\[\d+, \d+\] is -1; an indicator"),
-    (lambda Y: Y[:7], "X has 400 rows, the indicator y has 7"),
-    (lambda Y: Y[:, :1], "the indicator y has fewer than 2 columns"),
+    (lambda Y: Y[:7], "X has 400 rows, but the indicator matrix y has 7"),
+    (lambda Y: Y[:, :1], "the indicator matrix y has fewer than 2 columns"),
     (lambda Y: Y.astype(str), "y must be an indicator matrix"),
     (
         lambda Y: Y.astype(str).astype(object),
@@ -373,7 +371,7 @@ def test_wrong_indicators(change, match):
 
 
 def test_more_labels_than_a_file_holds_are_refused():
-    K, few = 65536, "the number of classes must be between 2 and 65535, not 65536"
+    K, few = 65536, "there must be from 2 to 65535 classes, not 65536"
     X = np.arange(K, dtype=np.float64)[:, None]
     with pytest.raises(ValueError, match=few):
         VectorTreeBoostClassifier(n_estimators=1).fit(X, np.arange(K))
@@ -385,13 +383,15 @@ def test_more_labels_than_a_file_holds_are_refused():
 
 def test_other_rows_must_have_the_same_labels():
     X, Y = data()
-    with pytest.raises(ValueError, match="validation set 'val': the indicator y has 3 columns"):
+    with pytest.raises(
+        ValueError, match="validation set 'val': the indicator matrix y has 3 columns"
+    ):
         model().fit(X, Y, X_val=X, y_val=Y[:, :3])
     with pytest.raises(
-        ValueError, match="the indicator y has 3 columns; the training has 5 labels"
+        ValueError, match="the indicator matrix y has 3 columns, but the training had 5 labels"
     ):
         model(2).fit(X, Y[:, :3], init_model=model(2).fit(X, Y))
-    with pytest.raises(ValueError, match="the indicator y has 3 columns"):
+    with pytest.raises(ValueError, match="the indicator matrix y has 3 columns"):
         model(2).fit(X, Y).refit_leaves(X, Y[:, :3])
     with pytest.raises(ValueError, match="all sample weights are zero"):
         model().fit(X, Y, sample_weight=np.zeros(len(X)))
@@ -444,7 +444,7 @@ def test_indicators_in_frames_of_any_type(kind):
         given.iloc[7, 2] = None
         for use in model(3).fit, fitted.score:
             with pytest.raises(
-                ValueError, match=r"y\[7, 2\] is nan; an indicator holds 0 and 1 alone"
+                ValueError, match=r"y\[7, 2\] is nan, but an indicator matrix contains only 0 and 1"
             ):
                 use(X, given)
 

@@ -203,7 +203,7 @@ def test_missing_values_are_refused(kernel, value):
                         np.errstate(over="ignore"),
                         pytest.raises(
                             ValueError,
-                            match=f"^row {row} of X holds .* in column {column}; .*fill in",
+                            match=f"^row {row} of X contains .* in column {column}; .*impute",
                         ),
                     ):
                         call(form)
@@ -214,7 +214,7 @@ def test_missing_values_among_the_highest_scores_have_the_row_of_all(monkeypatch
     monkeypatch.setattr(rows, "TOP_NUMBERS", 1)  # few rows at once
     X = finite_rows(200, 6)
     X[150, 2] = np.nan
-    with pytest.raises(ValueError, match="^row 150 of X holds nan in column 2"):
+    with pytest.raises(ValueError, match="^row 150 of X contains nan in column 2"):
         Model.from_ensemble(random_linear(6, 3), range(3)).predict_top(X, 2)
 
 
@@ -231,7 +231,7 @@ def test_scores_too_large_are_refused():
     model = Model.from_ensemble(machine, range(2))
     assert np.isfinite(model.raw_scores([[0.005, 0.005]])).all()
     with pytest.raises(
-        ValueError, match="row 1 of X holds numbers that are too large for this model"
+        ValueError, match="row 1 of X contains numbers that are too large for this model"
     ):
         model.raw_scores([[0, 0], [100, 100]])
 
@@ -259,7 +259,7 @@ def test_model_of_a_machine(tmp_path):
         assert model.n_rounds is None
         assert not model.has_stages
         assert set(model.predict(X)) <= {"a", "b", "c"}
-        merged = "linear or kernel machine, into which all rounds have been merged"
+        merged = "linear or kernel machine that merges all rounds"
         with pytest.raises(ValueError, match=merged):
             next(model.staged_decision_function(X))
         with pytest.raises(ValueError, match=merged):
@@ -275,11 +275,11 @@ def test_model_of_a_machine(tmp_path):
         with pytest.raises(ValueError, match="no link from scores to probabilities"):
             model.predict_proba(X)
         with pytest.raises(
-            ValueError, match="interval table is for stumps; a .* machine has one layout"
+            ValueError, match="interval table is for stumps; a .* machine supports only"
         ):
             model.save(tmp_path / "m.mcb", layout="interval")
         with pytest.raises(
-            ValueError, match="interval table is for stumps; a .* machine has one layout"
+            ValueError, match="interval table is for stumps; a .* machine supports only"
         ):
             Model.from_ensemble(machine, range(3), layout="interval")
         with pytest.raises(ValueError, match="leaves='float16' is for trees"):
@@ -318,8 +318,8 @@ def test_rows_that_a_callable_kernel_cannot_take_are_refused():
         .model_
     )
     for X, message in (
-        (sp.csr_array(np.eye(6)), r"needs dense X: use X.toarray\(\)"),
-        (np.ones((2, 5)), "X has 5 features, but this model needs 6"),
+        (sp.csr_array(np.eye(6)), r"needs dense X; use X.toarray\(\)"),
+        (np.ones((2, 5)), "X has 5 features, but the model was trained on 6"),
         (np.ones(6), r"X must be two-dimensional, but has shape \(6,\)"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -336,17 +336,20 @@ def test_what_a_callable_kernel_returns_is_checked():
     for kernel, message in (
         (
             lambda A, B: np.ones(3),
-            r"must return values of shape \(6, 6\); it returned shape \(3,\)",
+            r"must return values of shape \(6, 6\), but it returned shape \(3,\)",
         ),
         (
             lambda A, B: spoilt(A, B, np.nan),
-            "must return finite values; it returned nan for row 2 .* and row 3",
+            "must return finite values, but it returned nan for row 2 .* and row 3",
         ),
-        (lambda A, B: spoilt(A, B, -np.inf), "must return finite values; it returned -inf"),
-        (lambda A, B: A @ B.T + 0j, "must return an array of real numbers; it returned complex"),
+        (lambda A, B: spoilt(A, B, -np.inf), "must return finite values, but it returned -inf"),
+        (
+            lambda A, B: A @ B.T + 0j,
+            "must return an array of real numbers, but it returned complex",
+        ),
         (
             lambda A, B: sp.csr_array(A @ B.T),
-            "must return an array of real numbers; it returned csr_array",
+            "must return an array of real numbers, but it returned csr_array",
         ),
     ):
         with pytest.raises(ValueError, match=message):
@@ -379,7 +382,7 @@ def test_a_callable_kernel_has_rows_of_its_own():
     "cost", [[[0, 1, 1], [1, 0], [1, 1, 0]], [["a", "b"], ["c", "d"]], "costs", [[0, {}], [1, 0]]]
 )
 def test_cost_matrices_that_are_no_numbers_are_refused(cost):
-    with pytest.raises(ValueError, match="^cost_matrix must be K x K numbers"):
+    with pytest.raises(ValueError, match="^cost_matrix must hold K x K numbers"):
         HingeBoostOCClassifier(n_estimators=2, cost_matrix=cost).fit(np.eye(6), np.arange(6) % 3)
 
 
@@ -418,9 +421,9 @@ def test_every_form_of_rows_gives_the_same_bits():
         ({"gamma": 0}, "gamma must be positive and at least 1.5e-45, not 0"),
         ({"gamma": -1.0}, "gamma must be positive"),
         ({"gamma": 1e-60}, "gamma must be positive"),
-        ({"gamma": 1e60}, "gamma holds a number that is not finite in float32"),
-        ({"gamma": np.nan}, "gamma holds a number that is not finite"),
-        ({"coef0": np.inf}, "coef0 holds a number that is not finite"),
+        ({"gamma": 1e60}, "gamma contains a number that is not finite as float32"),
+        ({"gamma": np.nan}, "gamma contains a number that is not finite"),
+        ({"coef0": np.inf}, "coef0 contains a number that is not finite"),
         ({"degree": -1}, "degree must be an integer from 0 to 1000, not -1"),
         ({"degree": 1001}, "degree must be an integer from 0 to 1000, not 1001"),
         ({"degree": 2.5}, "degree must be an integer from 0 to 1000, not 2.5"),
@@ -428,17 +431,17 @@ def test_every_form_of_rows_gives_the_same_bits():
             {"support": np.zeros(3)},
             r"support must have shape \(support vectors, features\), not \(3,\)",
         ),
-        ({"support": np.full((7, 4), np.nan)}, "support holds a number that is not finite"),
+        ({"support": np.full((7, 4), np.nan)}, "support contains a number that is not finite"),
         ({"coef": np.zeros((6, 3))}, r"coef has shape \(6, 3\), but must have \(7, 3\)"),
-        ({"coef": np.full((7, 3), 1e39)}, "coef holds a number that is not finite in float32"),
-        ({"intercept": np.zeros(1)}, "needs 2 classes or more, its intercept has 1"),
+        ({"coef": np.full((7, 3), 1e39)}, "coef contains a number that is not finite as float32"),
+        ({"intercept": np.zeros(1)}, "needs at least 2 classes, but its intercept has 1"),
         (
             {"scale": Scale(np.zeros(4), np.zeros(3))},
             r"scale.factor has shape \(3,\), but must have \(4,\)",
         ),
         (
             {"scale": Scale(np.full(4, np.nan), np.zeros(4))},
-            "scale.offset holds a number that is not finite",
+            "scale.offset contains a number that is not finite",
         ),
     ],
 )
@@ -452,7 +455,7 @@ def test_wrong_linear_machines():
     for coef, message in (
         (np.zeros(3), r"coef must have shape \(classes, features\), not \(3,\)"),
         (np.zeros((2, 4)), r"coef has shape \(2, 4\), but must have \(3, 4\)"),
-        (np.full((3, 4), np.inf), "coef holds a number that is not finite"),
+        (np.full((3, 4), np.inf), "coef contains a number that is not finite"),
     ):
         with pytest.raises(ValueError, match=message):
             LinearMachine(coef, np.zeros(3)).canonical()

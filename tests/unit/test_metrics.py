@@ -309,7 +309,7 @@ def test_weights_go_to_scorers_that_take_them():
     scores, held = some_rows()
     labels = CLASSES[:4]
     plain = Metric(lambda estimator, X, y: np.mean(estimator.predict(X) == y), labels, "softmax")
-    with pytest.warns(UserWarning, match="takes no sample_weight; .* 'val'"):
+    with pytest.warns(UserWarning, match="does not accept sample_weight, .* 'val'"):
         plain.check(held)
     assert plain(scores, held) == pytest.approx(np.mean(scores.argmax(axis=1) == held.codes))
     made = Metric(make_scorer(sklearn.metrics.accuracy_score), labels, "softmax")

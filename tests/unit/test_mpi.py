@@ -114,7 +114,7 @@ def test_pressed_twice_it_is_raised_at_once():
     with pytest.raises(KeyboardInterrupt) as pressed:
         workers._hear()
     workers.fail(pressed.value)  # does not wait to tell the others
-    with pytest.raises(WorkerError, match="begin anew"):
+    with pytest.raises(WorkerError, match="start again"):
         workers.check()
 
 
@@ -389,9 +389,9 @@ def test_first_process_says_the_notices_of_all(name, tmp_path):
     done = mpiexec(2, *command)
     assert done.returncode == 0, done.stderr
     shown = str(tmp_path / name).replace("%r", "1")
-    assert done.stderr.count(f"{shown}: qid ignored (first at line 22)") == 1
+    assert done.stderr.count(f"{shown}: ignoring qid (first at line 22)") == 1
     assert (
-        done.stderr.count(f"{shown}: features beyond n_features=2 dropped (index 9 at line 22)")
+        done.stderr.count(f"{shown}: ignoring features beyond n_features=2 (index 9 at line 22)")
         == 1
     )
 

@@ -407,7 +407,7 @@ def test_whole_weights_stay():
     np.testing.assert_array_equal(
         TreeData(np.zeros((49, 1)), times % 2, 2, times * 1.0, exact=True).weight.sum(), 1225
     )
-    with pytest.raises(ValueError, match="sum to infinity"):
+    with pytest.raises(ValueError, match="overflows"):
         TreeData(np.zeros((2, 1)), np.arange(2), 2, np.array([1.0, np.inf]), exact=True)
 
 

@@ -223,7 +223,7 @@ def test_metrics_and_curves():
         if scoring == "log_loss":
             np.testing.assert_allclose(last, -np.log(own).mean(), rtol=1e-12)
         assert np.isfinite(last) and len(found.history_[f"train_{name}"]) == 8
-    with pytest.raises(ValueError, match="scoring='loss' is for a loss that is given"):
+    with pytest.raises(ValueError, match="scoring='loss' works only with a custom loss"):
         model("softmax", scoring="loss").fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="needs probabilities"):
         model(softmax_function).fit(X, y, X_val=X, y_val=y)
@@ -258,10 +258,10 @@ def test_pickles_clones_and_going_on(tmp_path):
     new = pickle.loads(pickle.dumps(whole)).refit_leaves(X, y, decay=0.0)
     np.testing.assert_allclose(new.decision_function(X), whole.decision_function(X), rtol=1e-6)
     with pytest.raises(
-        ValueError, match="the model so far has loss='Sigmoids with .*, now it is 'softmax"
+        ValueError, match="the existing model has loss='Sigmoids with .*, but now it is 'softmax"
     ):
         model("softmax", 5).fit(X, y, init_model=half.model_)
-    with pytest.raises(ValueError, match="the model so far has loss="):
+    with pytest.raises(ValueError, match="the existing model has loss="):
         model(Softmax(0.1), 5).fit(X, y, init_model=model(Softmax(0.2), 3).fit(X, y))
 
 
@@ -347,12 +347,12 @@ WRONG = [
     (lambda y, F: (F, F + np.inf), "the hessian of <lambda> holds inf"),
     (
         lambda y, F: (F, F - 1),
-        "the hessian of <lambda> has the negative number -1; bound it from below",
+        "the hessian of <lambda> contains the negative number -1; bound it from below",
     ),
     (lambda y, F: ("no", F), "the gradient of <lambda> must be an array of numbers, not str"),
     (
         broken(gradient_hessian=lambda self, y, F: (F + 1, F)),
-        "shift_invariant, but gradients .* do not add up to 0",
+        "shift_invariant, but the gradients .* do not add up to 0",
     ),
     (
         broken(start=lambda self, y, weight, K: 0.0),
@@ -360,7 +360,7 @@ WRONG = [
     ),
     (broken(link=None), "has no method link; a loss is a function of"),
     (broken(start=None, value=3), "has no method start, value; a loss is"),
-    (Softmax, r"loss=Softmax is a class; give an object of it, Softmax\(\)"),
+    (Softmax, r"loss=Softmax is a class; give an instance, Softmax\(\)"),
     (object(), "has no method start, gradient_hessian, link, value"),
     (3, "loss=3 is not allowed; .*'softmax', .*or a callable"),
     (None, "loss=None is not allowed"),
@@ -387,12 +387,15 @@ def test_what_a_loss_of_ones_own_does_not_have():
         assert not hasattr(model(softmax_function), name)
     stack = StackingClassifier([("one", function)], LogisticRegression(), cv=2).fit(X, y)
     assert stack.stack_method_ == ["decision_function"]
-    with pytest.raises(ValueError, match="restore_priors is for the losses that have a name"):
+    with pytest.raises(ValueError, match="restore_priors works only with the built-in losses"):
         model(Softmax(), restore_priors=True, class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="no temperature"):
         model(Softmax()).fit(X, y).calibrate_on(X, y)
     found = model(Softmax()).fit(X, y)
-    for link, match in ((lambda F: F[0], "the shape"), (lambda F: 3 + 0 * F, "outside of 0 and 1")):
+    for link, match in (
+        (lambda F: F[0], "the shape"),
+        (lambda F: 3 + 0 * F, "outside of .0, 1."),
+    ):
         found.loss.link = link
         with pytest.raises(ValueError, match=match):
             found.predict_proba(X)

@@ -33,7 +33,7 @@ def test_leaves_that_rounding_takes_beyond_float32_are_refused(tmp_path):
         replace(trees, leaf=np.where(trees.leaf > 0, np.float32(3.4e38), trees.leaf)), range(3)
     )
     model.save(tmp_path / "m.mcb")
-    with pytest.raises(ValueError, match="leaves='int8' cannot hold a leaf of 3.4e\\+38"):
+    with pytest.raises(ValueError, match="leaves='int8' cannot store a leaf of 3.4e\\+38"):
         model.save(tmp_path / "m.mcb", layout="packed", leaves="int8")
     assert (tmp_path / "m.mcb").read_bytes() == model.to_bytes()
 
@@ -96,14 +96,12 @@ def test_what_cannot_be_packed(model, tmp_path):
     with pytest.raises(ValueError, match=r"\d+ different values.* 256; give leaves='int8'"):
         exact.save(tmp_path / "m.mcb", layout="packed")
     rates = LearningRateSchedule(lambda t: 0.5 * 0.99**t)
-    with pytest.raises(ValueError, match="or train with leaf_levels and one learning_rate"):
+    with pytest.raises(ValueError, match="or train with leaf_levels and a constant learning_rate"):
         classifier(40, leaf_levels=7).fit(X, y, callbacks=[rates]).save(
             tmp_path / "m.mcb", layout="packed"
         )
     exact.save(tmp_path / "m.mcb", layout="packed", leaves="int8")
-    with pytest.raises(
-        ValueError, match="leaves='int8' is for layout='packed'.*not for layout='list'"
-    ):
+    with pytest.raises(ValueError, match="leaves='int8' needs layout='packed'.*not layout='list'"):
         model.to_bytes("list", "int8")
     for ensemble, message in (
         (random_stumps(3, 4, 3), "layout='packed' is for trees, not for a list of stumps"),
@@ -114,7 +112,9 @@ def test_what_cannot_be_packed(model, tmp_path):
         with pytest.raises(ValueError, match=message):
             Model.from_ensemble(ensemble, range(3), layout="packed", leaves="int8")
     packed = Model.from_bytes(model.to_bytes("packed"))
-    with pytest.raises(ValueError, match=r"without covers \(with_covers\(None\) takes them away\)"):
+    with pytest.raises(
+        ValueError, match=r"without covers \(remove them with with_covers\(None\)\)"
+    ):
         model.with_covers(X).to_bytes("packed")
     with pytest.raises(ValueError, match="a packed model .* covers; save it with layout='list'"):
         packed.with_covers(X)
@@ -198,7 +198,7 @@ def test_marks_follow_the_rounds():
         ({"threshold_penalty": -0.1}, "threshold_penalty"),
         (
             {"leaf_levels": 3, "monotonic_cst": {0: (0, 1)}},
-            "monotonic_cst needs leaves that are not rounded",
+            "monotonic_cst needs unrounded leaf values",
         ),
     ],
 )

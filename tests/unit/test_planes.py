@@ -138,7 +138,9 @@ def test_what_a_linear_machine_has_without_asking(tmp_path):
     assert model.to_bytes() == before
     model.save(tmp_path / "m.mcb")
     assert load_model(tmp_path / "m.mcb").early_exits == ("certified",)
-    with pytest.raises(ValueError, match="a model of this kind has .certified"):
+    with pytest.raises(
+        ValueError, match="this kind of model has no early exit .*; it has .certified"
+    ):
         model.with_early_exit("calibrated", np.ones((5, 5)))
     with pytest.raises(ValueError, match="no early exit 'calibrated'"):
         model.predict(np.ones((1, 5)), early="calibrated")

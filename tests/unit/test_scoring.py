@@ -510,7 +510,7 @@ def test_wrong_arguments_are_explained():
     stumps = random_stumps(3, 2, 3)
     model = Model.from_ensemble(stumps, range(3))
     for X, message in (
-        (np.zeros((1, 3)), "X has 3 features, but this model needs 2"),
+        (np.zeros((1, 3)), "X has 3 features, but the model was trained on 2"),
         (np.zeros(2), "two-dimensional"),
         (np.array([["a", "b"]]), "column 0: 'a' is text"),
         (np.zeros((1, 2), complex), "must hold numbers"),

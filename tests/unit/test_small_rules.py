@@ -74,7 +74,7 @@ def test_a_warm_start_keeps_code_and_decoder(name, before, after):
     X = rng.normal(size=(90, 3)) + y[:, None]
     model = AdaBoostMOClassifier(n_estimators=3, warm_start=True, **{name: before}).fit(X, y)
     with pytest.raises(
-        ValueError, match=f"the model so far has {name}='{before}', now it is '{after}'"
+        ValueError, match=f"the existing model has {name}='{before}', but now it is '{after}'"
     ):
         model.set_params(n_estimators=5, **{name: after}).fit(X, y)
 
@@ -137,7 +137,7 @@ for _ in range(2):
 """
     done = run_training(code)
     assert done.stdout.split() == ["0", "0"], done.stderr
-    assert done.stderr.count("UserWarning: the system starts no more than 1 thread here") == 1
+    assert done.stderr.count("UserWarning: the system refuses to start more than 1 thread") == 1
 
 
 def test_threads_that_cannot_be_started_are_not_asked_for(monkeypatch):
@@ -157,7 +157,7 @@ def test_threads_that_cannot_be_started_are_not_asked_for(monkeypatch):
     started.clear()
     with pytest.warns(
         UserWarning,
-        match=r"no more than 3 threads here .*, fewer than the 5 of n_jobs: going on with 3",
+        match=r"more than 3 threads .*, fewer than the 5 of n_jobs: continuing with 3",
     ):
         assert threads.startable(5) == 3
     with warnings.catch_warnings():

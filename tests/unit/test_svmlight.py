@@ -60,7 +60,7 @@ REFUSALS = {
     "index 2^31-1, zero-based": (
         "1 0:1 2147483647:1\n",
         "1:7",
-        "above 2^31-2, the largest of a zero-based file",
+        "above 2^31-2, the largest in a zero-based file",
         {},
     ),
     "index descends": (
@@ -138,16 +138,21 @@ REFUSALS = {
     "label almost 2^53": (
         "9007199254740991.5 1:1\n",
         "1:1",
-        "would become a whole number, which it is not",
+        "would be rounded to a whole number",
         {},
     ),
     "label almost 1": (
         "1 1:1\n1.00000000000000000001 1:1\n",
         "2:1",
-        "'1.00000000000000000001' would become",
+        "'1.00000000000000000001' would be rounded",
         {},
     ),
-    "label almost 0": ("1e-400 1:1\n", "1:1", "label '1e-400' would become a whole number", {}),
+    "label almost 0": (
+        "1e-400 1:1\n",
+        "1:1",
+        "label '1e-400' would be rounded to a whole number",
+        {},
+    ),
     "carriage returns only": (
         "1 1:1\r2 1:2\r",
         "1:6",
@@ -172,7 +177,12 @@ REFUSALS = {
         "a carriage return within the line",
         {},
     ),
-    "several labels": ("1,2 1:1\n", "1:1", "label '1,2' lists several labels; load_svmlight(", {}),
+    "several labels": (
+        "1,2 1:1\n",
+        "1:1",
+        "label '1,2' lists several labels; read multi-label files with load_svmlight(",
+        {},
+    ),
     "several labels, no features": ("1 1:1\n1,2\n", "2:1", "label '1,2' lists several labels", {}),
     "CSV": (
         "5.1,3.5,1.4,0.2,0\n",
@@ -183,7 +193,7 @@ REFUSALS = {
     "CSV with blanks": (
         "5.1, 3.5, 0\n",
         "1:1",
-        "as scikit-learn's dump_svmlight_file or pymcboost's dump_svm",
+        "as written by scikit-learn's dump_svmlight_file or pymcboost's dump_svm",
         {},
     ),
     "CSV with a header": (
@@ -213,7 +223,12 @@ REFUSALS = {
     "last line without end": ("1 1:1\n1 1:b", "2:5", "value 'b' is not a number", {}),
     "empty file": ("", None, "the file is empty; expected rows like 1 3:0.5 7:2", {}),
     "no rows": ("\n# nothing\n\r\n", None, "no row of data in 3 lines; expected rows like", {}),
-    "no features": ("1\n2\n", None, "no row has a feature; give n_features if that is meant", {}),
+    "no features": (
+        "1\n2\n",
+        None,
+        "no row has a feature; if that is intended, give n_features",
+        {},
+    ),
     "gzip without suffix": (
         gzip.compress(b"1 1:1\n"),
         "1:1",
@@ -380,7 +395,7 @@ def test_what_is_accepted(write):
     assert data.labelled.dtype == bool and data.labelled.tolist() == [True] * 4 + [False] * 2
     assert data.base == 1
     assert [notice.partition(": ")[2] for notice in data.notices] == [
-        "qid ignored (first at line 5)"
+        "ignoring qid (first at line 5)"
     ]
 
 
@@ -396,7 +411,7 @@ def test_base(write):
         automatic = load_svmlight(write(text), layout=layout)
         dense = automatic.X if layout == "dense" else automatic.X.toarray()
         assert automatic.base == 0 and dense.tolist() == [[0, 1, 2], [5, 0, 3]]
-        assert "index 0 found (line 2), indices read as zero-based" in automatic.notices[0]
+        assert "found index 0 (line 2), so indices are read as zero-based" in automatic.notices[0]
         assert load_svmlight(write(text), base=0, layout=layout).notices == []
         one = load_svmlight(write("1 1:1 2:2\n"), base=0, layout=layout)
         assert one.X.shape == (1, 3)
@@ -419,7 +434,7 @@ def test_n_features(write):
         dense = narrow.X if layout == "dense" else narrow.X.toarray()
         assert dense.tolist() == [[1, 0, 0], [0, 3, 0], [0, 0, 1]]
         assert narrow.notices == [
-            f"{path}: features beyond n_features=3 dropped (largest index 5 at line 1)"
+            f"{path}: ignoring features beyond n_features=3 (largest index 5 at line 1)"
         ]
     assert narrow.X.nnz == 3 and narrow.X.has_sorted_indices
     assert load_svmlight(write("1\n2\n"), n_features=4).X.shape == (2, 4)
@@ -500,7 +515,8 @@ def test_a_line_without_end_is_refused_before_it_is_read(write, monkeypatch, how
     tracemalloc.start()
     try:
         with pytest.raises(
-            SvmlightMemoryError, match="a line .* needs about .*; check that the file has line ends"
+            SvmlightMemoryError,
+            match="a line .* needs about .*; check that the file has line breaks",
         ):
             read(packed)
         assert tracemalloc.get_traced_memory()[1] < 8_000_000

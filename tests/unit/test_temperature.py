@@ -104,8 +104,8 @@ def test_last_bits_of_the_scores_do_not_show():
         (np.eye(3), [0, 1, 2], [1, -1, 1], "0 or more"),
         (np.eye(3), [0, 1, 2], [1, np.nan, 1], "must be finite"),
         (np.full((3, 3), np.inf), [0, 1, 2], None, "must be finite"),
-        (np.eye(3), [0, 1], None, "do not belong together"),
-        (np.ones(3), [0, 1, 1], None, "do not belong together"),
+        (np.eye(3), [0, 1], None, "do not match"),
+        (np.ones(3), [0, 1, 1], None, "do not match"),
     ],
 )
 def test_refused(scores, codes, weight, words):
@@ -118,10 +118,12 @@ def test_labels_that_a_model_does_not_know():
     pandas = pytest.importorskip("pandas")
     nothing = pandas.array(["a", "b", None], dtype="string")
     for y in (nothing, nothing.astype(object), ["a", "b", None], [1.0, 2.0, np.nan]):
-        with pytest.raises(ValueError, match="y has no label in row 2; leave out such rows"):
+        with pytest.raises(
+            ValueError, match="y has no label in row 2; leave out rows without a label"
+        ):
             codes_of(y, np.array(["a", "b"]))
     for y, classes in (([1, 5], [1, 2, 3]), (["1", "2"], [1, 2]), ([1, 2], ["1", "2"])):
-        with pytest.raises(ValueError, match="no class of the model"):
+        with pytest.raises(ValueError, match="not a class of the model"):
             codes_of(y, np.array(classes))
 
 

@@ -252,7 +252,7 @@ def test_of_two_metrics_the_later_best_round_counts():
     )
     assert state.n_rounds == 4
     assert state.gain == [4.0]
-    assert state.ended == "the validation error did not improve in 3 rounds more"
+    assert state.ended == "the validation error did not improve for 3 rounds"
 
 
 def test_a_warm_start_must_beat_the_model_it_goes_on_from():

@@ -301,8 +301,8 @@ def error_of(task):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"params": {"warm_start": True}}, "warm_start is for a training with one worker"),
-        ({"groups": np.zeros(200)}, "groups are for a training without a communicator"),
+        ({"params": {"warm_start": True}}, "warm_start works only with one worker"),
+        ({"groups": np.zeros(200)}, "groups are not supported with a communicator"),
     ],
 )
 def test_what_is_refused(more, words):
@@ -317,12 +317,12 @@ def test_communicators_without_an_effect_are_refused(name):
     if name == "hingeboost":
         with pytest.raises(
             TypeError,
-            match="unexpected keyword argument 'comm'; rows divided among workers are for",
+            match="unexpected keyword argument 'comm'; VectorTreeBoostClassifier",
         ):
             model.fit(X, y, comm=Alone())
         return
     if not booster.takes_workers:
-        with pytest.raises(TypeError, match="trains with one worker, without a communicator"):
+        with pytest.raises(TypeError, match="trains with one worker and does not support comm"):
             model.fit(X, y, comm=Alone())
 
 
@@ -384,11 +384,11 @@ def test_positions_of_labels():
 
 def test_unequal_workers_are_refused():
     X, y = rows(200)
-    with pytest.raises(ValueError, match="X of worker 1 has 5 columns, that of worker 0 has 6"):
+    with pytest.raises(ValueError, match="X has 5 columns on worker 1, but 6 on worker 0"):
         raise error_of(
             lambda w: VectorTreeBoostClassifier(calibrate=None).fit(X[:, w.rank :], y, comm=w)
         )
-    with pytest.raises(ValueError, match="labels of text on some workers and numbers on others"):
+    with pytest.raises(ValueError, match="text labels on some workers and numbers on others"):
         raise error_of(
             lambda w: VectorTreeBoostClassifier(calibrate=None).fit(
                 X, y.astype("iU"[w.rank]), comm=w
@@ -400,10 +400,10 @@ def test_unequal_workers_are_refused():
             lambda w: VectorTreeBoostClassifier(calibrate=None).fit(S if w.rank else X, y, comm=w)
         )
     with pytest.raises(
-        TypeError, match="SAMMEClassifier trains with one worker, .* are for VectorTreeBoost"
+        TypeError, match="SAMMEClassifier trains with one worker .* support comm; VectorTreeBoost"
     ):
         raise error_of(lambda w: SAMMEClassifier().fit(X, y, comm=w))
-    with pytest.raises(TypeError, match="comm must be a communicator of mpi4py"):
+    with pytest.raises(TypeError, match="comm must be an mpi4py communicator"):
         VectorTreeBoostClassifier().fit(X, y, comm=3)
 
 
@@ -470,7 +470,7 @@ def test_training_loss_of_several_workers_takes_no_functions():
 @pytest.mark.parametrize("rank", [0, 1])
 def test_callbacks_that_all_workers_need(one, rank):
     for found in errors_of(callbacks=[[one], []][:: 1 - 2 * rank]):
-        message = f"worker 1 has {rank} {type(one).__name__}, worker 0 has {1 - rank}; give all workers the same"
+        message = f"worker 1 has {rank} {type(one).__name__}, but worker 0 has {1 - rank}; give all workers the same"
         assert message in str(found)
 
 
@@ -512,7 +512,7 @@ def test_models_that_differ_are_refused():
     rates = [[LearningRateSchedule(lambda t, rate=rate: rate)] for rate in (0.5, 0.25)]
     for found in errors_of(callbacks=rates):
         assert isinstance(found, WorkerError)
-        assert "worker 1 has another model than worker 0" in str(found)
+        assert "worker 1 has a different model than worker 0" in str(found)
 
 
 @pytest.mark.parametrize("where", ["data.rows", "training.memory"])
@@ -594,7 +594,7 @@ def test_other_numbers_of_labels_are_refused():
         return model.fit(X, y[:, : 2 + workers.rank], comm=workers)
 
     for found in run(2, task):
-        assert "y of worker 1 has rows of shape (3,), that of worker 0 (2,)" in str(found)
+        assert "the rows of y have shape (3,) on worker 1, but (2,) on worker 0" in str(found)
 
 
 def test_arguments_that_one_worker_refuses_end_all():
@@ -605,7 +605,7 @@ def test_arguments_that_one_worker_refuses_end_all():
 def test_models_of_some_workers_are_refused():
     X, y = rows(300)
     for found in errors_of(init_model=[VectorTreeBoostClassifier(n_estimators=1).fit(X, y), None]):
-        assert "init_model is given on some workers alone" in str(found)
+        assert "init_model is given on some workers only" in str(found)
 
 
 def test_other_models_to_go_on_from_are_refused_before_the_rounds():
@@ -622,7 +622,7 @@ def test_validation_sets_without_rows_or_labels_are_refused_in_words():
     for found in errors_of(X_val=[X[:0]] * 2, y_val=[y[:0]] * 2):
         assert "validation set" in str(found), found
     for found in errors_of(X_val=[X, X], y_val=[y, None]):
-        assert "labels on some workers alone" in str(found) or "y_val" in str(found), found
+        assert "labels on some workers only" in str(found) or "y_val" in str(found), found
 
 
 @pytest.mark.parametrize("codes", [True, False])

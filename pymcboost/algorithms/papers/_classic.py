@@ -20,7 +20,7 @@ SAMPLES = 10
 # Of all weights, what is added to each of the four sums behind the coefficients of a learner with two.
 SMOOTHING = 1 / 4000
 # Why a training ends whose next round would be the last one again.
-NO_MISTAKES = "the last weak learner makes no mistakes, so that no other is looked for"
+NO_MISTAKES = "the last weak learner makes no mistakes, so there is nothing left to learn"
 FOR_STUMPS = (
     "Minimum fraction of the total sample weight on each side of the split of a stump. It has little effect on trees "
     "and on rows sampled separately for each class, and a warning says so."
@@ -73,9 +73,9 @@ class ClassicBooster(PaperBooster):
         """For trees that no bound on the weight of their leaves is meant for."""
         if self.params.min_weight_fraction_leaf:
             warn(
-                f"min_weight_fraction_leaf={self.params.min_weight_fraction_leaf!r} is for stumps on all rows here, "
-                f"the trees of {self.name} take little notice of it; use max_leaf_nodes, max_depth or "
-                "min_weight_fraction_split"
+                f"min_weight_fraction_leaf={self.params.min_weight_fraction_leaf!r} is meant "
+                "for stumps trained on all rows and has little effect on the trees of "
+                f"{self.name}; use max_leaf_nodes, max_depth or min_weight_fraction_split"
             )
 
     def coded(self, code, **options):

@@ -305,7 +305,8 @@ class ColumnGeneration(PaperBooster):
         if previous.model.has_stages != self.stagewise:
             was = "stage-wise (max_passes=1)" if previous.model.has_stages else "totally corrective"
             raise ValueError(
-                f"{previous.how}: the model so far is {was}; keep to its solver and max_passes, or begin anew"
+                f"{previous.how}: the existing model is {was}; use its solver and max_passes, "
+                "or train a new model"
             )
 
     def go_on(self, previous):
@@ -381,12 +382,13 @@ class ColumnGeneration(PaperBooster):
         """What to do about it."""
         if self.stayed:
             return (
-                f"{STAYED}, as hardly any weak learner is better than chance: the model is constant. "
-                'solver="lbfgs" looks closer than a start from 0 that ends early'
+                f"{STAYED}, because hardly any weak learner is better than chance: the model "
+                'is constant. Try solver="lbfgs", which searches further than a cold start '
+                "that stops early"
             )
         return (
-            f"no weak learner has an edge above p/C with C={self.params.C:g}: the model is constant. Raise C; or are "
-            "all features constant or missing?"
+            f"no weak learner has an edge above p/C with C={self.params.C:g}: the model is "
+            "constant. Increase C, or check whether all features are constant or missing"
         )
 
     def meta(self):
@@ -421,8 +423,9 @@ class ColumnGeneration(PaperBooster):
             return None
         if not np.isfinite(objective):
             raise FloatingPointError(
-                f"{self.name}: the loss is {objective} after round {self.n_rounds + 1}; are some sample weights "
-                "hundreds of orders of magnitude larger than others?"
+                f"{self.name}: the loss is {objective} after round {self.n_rounds + 1}; check "
+                "whether some sample weights are hundreds of orders of magnitude larger than "
+                "others"
             )
         change = abs(self.objective - objective) / abs(self.objective)
         self.converged = change <= self.params.tol

@@ -25,7 +25,7 @@ class AdaBoostM1(SAMME):
     """Rounds of AdaBoost.M1: SAMME's learners and weights, with another vote and another stop."""
 
     highest_error = 1 / 2
-    ends_when = "every weak learner gets half of the weight wrong"
+    ends_when = "every weak learner misclassifies half of the weight"
 
     def votes(self, error, wrong):
         """Values of all classes where a learner of this error names a class (K, K): log(1 / beta) for that class."""
@@ -38,8 +38,8 @@ class AdaBoostM1(SAMME):
     def why_constant(self):
         """Without a first round."""
         return (
-            f"{self.ends_when}: the model is constant. Use trees of more leaves, or adaboost-m2 or samme, which ask "
-            "for less of a weak learner"
+            f"{self.ends_when}: the model is constant. Use trees with more leaves, or "
+            "adaboost-m2 or samme, which accept weaker learners"
         )
 
 

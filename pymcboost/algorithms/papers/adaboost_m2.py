@@ -87,7 +87,7 @@ class AdaBoostM2(ClassicBooster):
 
     restart_every = None  # weights are computed from the scores in every round
     columns = {**FIRST_STUMP, "pseudo_loss": "pseudo-loss of the weak learner"}
-    ends_when = "no weak learner has a pseudo-loss below 1/2 any more"
+    ends_when = "no weak learner has a pseudo-loss below 1/2"
 
     def memory(self):
         """Scores, weights and a of all classes, and what the learner takes."""

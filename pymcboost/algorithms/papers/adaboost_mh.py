@@ -74,8 +74,8 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         self.multilabel = is_indicator(y)
         if self.multilabel and self.params.calibrate == "temperature":
             raise ValueError(
-                f"{self.name}: rows with any number of labels have no temperature; set calibrate to None, or "
-                'decision_threshold to "f1"'
+                f"{self.name}: there is no temperature for multi-label rows; set "
+                'calibrate=None, or decision_threshold="f1"'
             )
         self.check_labels()
         return self.multilabel
@@ -88,9 +88,10 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         """Also, a model of labels stays one."""
         super().check_previous(previous)
         if previous.model.link != self.link:
-            kind = "a class for each row" if self.multilabel else self.labels_are_for
+            kind = "one class per row" if self.multilabel else self.labels_are_for
             raise ValueError(
-                f"{previous.how}: the model so far is for {kind}, y is not; keep to it, or begin anew"
+                f"{previous.how}: the existing model is for {kind}, but y is not; give y in "
+                "the same form, or train a new model"
             )
 
     def rows(self, dataset, n_threads, previous):

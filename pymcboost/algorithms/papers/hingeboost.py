@@ -44,9 +44,10 @@ FLAT = 2.0**-20
 LOOKED_AT = 16  # rows, against all
 # The two solvers stop at the same tolerance, but not at the same point: the model depends on which one there is.
 WITHOUT_LIBSVM = (
-    "LIBSVM is not installed, so the kernel's SVMs were solved by pymcboost's own solver, to the same tolerance; "
-    "LIBSVM would give another model, which differs as the tolerance allows. Set solver='coordinate' to choose this "
-    "solver everywhere, without this warning, or install LIBSVM: python -m pip install libsvm-official"
+    "LIBSVM is not installed, so pymcboost's own solver trained the kernel SVMs to the same "
+    "tolerance. LIBSVM would give a slightly different model. Set solver='coordinate' to use "
+    "the built-in solver everywhere without this warning, or install LIBSVM: python -m pip "
+    "install libsvm-official"
 )
 # What a float32 of the model file holds, and what the parameter may be.
 GAMMAS = 1e-30, 1e12
@@ -87,7 +88,8 @@ class HingeBoostOC(Booster):
         if hasattr(dataset.X, "indptr") and kernel != "linear":
             shown = "a callable" if callable(kernel) else repr(kernel)
             raise ValueError(
-                f"kernel={shown} needs dense X, only kernel='linear' takes a sparse one: use X.toarray()"
+                f"kernel={shown} needs dense X, only kernel='linear' accepts sparse X; use "
+                "X.toarray()"
             )
         scale = self.params.scale
         if previous is not None:
@@ -99,7 +101,8 @@ class HingeBoostOC(Booster):
         before, now = previous.kept["kernel"], self._kernel()
         if before != now:
             raise ValueError(
-                f"warm_start: the model so far has {before}, now it is {now}; keep to it, or begin anew"
+                f"warm_start: the existing model has {before}, but the estimator now has "
+                f"{now}; use the same values, or train a new model"
             )
 
     def kept(self):
@@ -163,7 +166,7 @@ class HingeBoostOC(Booster):
         parts = [residuals, memory.tables(data, K, 1, 2)]
         solver = self._solver
         if solver is not LinearRows:
-            remedy = "fewer rows, or a linear kernel, which needs none"
+            remedy = "fewer rows, or a linear kernel, which needs no kernel matrix"
             if solver is LibsvmKernel:
                 remedy = f'solver="coordinate", which takes 4 bytes per entry (16 here), {remedy}'
             computed = 24 * min(m, BLOCK) * m + 8 * data.n_entries
@@ -203,7 +206,7 @@ class HingeBoostOC(Booster):
             return LinearRows(data.features, self.seed)
         if data.sparse:
             raise ValueError(
-                "solver='libsvm' needs dense X: use X.toarray(), or solver='coordinate'"
+                "solver='libsvm' needs dense X; use X.toarray(), or solver='coordinate'"
             )
         features = data.features
 
@@ -213,8 +216,9 @@ class HingeBoostOC(Booster):
         few = block(0, min(data.n_rows, LOOKED_AT))
         if np.ptp(few) < FLAT * np.abs(few).max() and (features[: len(few)] != features[0]).any():
             warn(
-                f"the kernel's values lie between {few.min():.9g} and {few.max():.9g}, which float32 hardly tells "
-                "apart: use scale=True, a smaller coef0 or another gamma"
+                f"the kernel values lie between {few.min():.9g} and {few.max():.9g}, so close "
+                "together that float32 can hardly tell them apart; use scale=True, a smaller "
+                "coef0 or another gamma"
             )
         return solver(data.n_rows, block, self.n_threads)
 
@@ -266,17 +270,20 @@ def costs(cost_matrix, n_classes):
     cost = _numbers(cost_matrix)
     if cost.shape != (n_classes, n_classes):
         raise ValueError(
-            f"cost_matrix has shape {cost.shape}, but there are {n_classes} classes; it must be "
-            f"{n_classes} x {n_classes}, rows for the right class, in the order of the sorted labels"
+            f"cost_matrix has shape {cost.shape}, but there are {n_classes} classes; it must "
+            f"be {n_classes} x {n_classes}, with one row per true class in the order of the "
+            "sorted labels"
         )
     if not (cost >= 0).all() or (cost > LARGEST_COST).any() or np.diagonal(cost).any():
         raise ValueError(
-            f"cost_matrix must hold numbers from 0 to {LARGEST_COST:g}, with zeros on the diagonal; larger ones "
-            "can all be divided by a number that C is multiplied with"
+            f"cost_matrix must hold numbers from 0 to {LARGEST_COST:g}, with zeros on the "
+            "diagonal; if its costs are larger, divide them all by a number and multiply C by "
+            "it"
         )
     if not cost.any():
         raise ValueError(
-            "cost_matrix is 0 everywhere: no error costs anything, and there is nothing to learn"
+            "all costs in cost_matrix are 0, so there is nothing to learn; give a positive "
+            "cost to the errors that matter"
         )
     return cost
 
@@ -287,8 +294,9 @@ def _numbers(cost_matrix):
         return np.asarray(cost_matrix, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
-            "cost_matrix must be K x K numbers, rows for the right class, in the order of the sorted labels; this one "
-            "has rows of different lengths, or what is no number"
+            "cost_matrix must hold K x K numbers, with one row per true class in the order of "
+            "the sorted labels; this one has rows of different lengths or values that are not "
+            "numbers"
         ) from None
 
 
@@ -469,9 +477,10 @@ class HingeBoostOCClassifier(BoostingClassifier):
         model = getattr(self, "model_", None)
         if (self.calibrate if model is None else model.temperature) is None:
             raise AttributeError(
-                "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to probabilities, and there "
-                'is no temperature; set calibrate="temperature", calibrate the fitted model by calibrate_on(X, y), or '
-                "use decision_function"
+                "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to "
+                "probabilities, and the model has no temperature; set "
+                'calibrate="temperature", calibrate the fitted model with calibrate_on(X, y), '
+                "or use decision_function"
             )
         return self._predict_proba
 
@@ -501,7 +510,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         )
         if not linear:
             raise AttributeError(
-                "a kernel machine has no shares of features; use permutation_importance"
+                "a kernel machine has no feature_importances_; use permutation_importance"
             )
         check_is_fitted(self)
         return self.model_.feature_importances()

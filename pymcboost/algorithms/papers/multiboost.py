@@ -33,8 +33,8 @@ class MultiBoost(ColumnGeneration):
         """Coordinate descent has a closed form for one loss only."""
         if self.params.loss == "log" and self.params.solver == "fcd":
             raise ValueError(
-                f"{self.name}: solver='fcd' has its closed form for loss='exp' alone; "
-                "use solver='lbfgs' or 'auto' with loss='log'"
+                f"{self.name}: solver='fcd' supports only loss='exp'; use solver='lbfgs' or "
+                "'auto' with loss='log'"
             )
 
     @property

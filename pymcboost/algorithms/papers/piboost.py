@@ -55,8 +55,8 @@ class PIBoost(ClassicBooster):
             previous.model.ensemble.code, separators(given, previous.model.n_classes_).T
         ):
             raise ValueError(
-                f"{previous.how}: the model so far has other class subsets than separators={given!r}; keep to them, or "
-                "begin anew"
+                f"{previous.how}: the existing model has other class subsets than "
+                f"separators={given!r}; use the same separators, or train a new model"
             )
 
     def memory(self):
@@ -70,8 +70,9 @@ class PIBoost(ClassicBooster):
         if pair is not None:
             x, y = self.classes[list(pair)].tolist()
             warn(
-                f"{self.name}: no separator tells class {x!r} from class {y!r}: their scores are always equal; add "
-                f"one with only one of the codes {pair[0]} and {pair[1]}, or use separators='singles'"
+                f"{self.name}: no separator tells class {x!r} from class {y!r}, so their "
+                "scores are always equal; add a separator with only one of the codes "
+                f"{pair[0]} and {pair[1]}, or use separators='singles'"
             )
         unit = None if self.params.cost_sensitive else np.sign(self.code)
         self.loss = self.coded(self.code, apart=True, unit=unit)

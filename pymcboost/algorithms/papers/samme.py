@@ -32,7 +32,7 @@ class SAMME(ClassicBooster):
     link = "softmax"
     restart_every = None  # weights are rebuilt from their logarithms in every round
     columns = {**FIRST_STUMP, "error": "weighted error of the weak learner"}
-    ends_when = "no weak learner is better than chance any more"
+    ends_when = "no weak learner is better than chance"
 
     def memory(self):
         """Stumps: the classes' weights and the edges of all splits. Trees: the rows' weights."""
