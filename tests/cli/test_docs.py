@@ -1,108 +1,135 @@
-"""Pages name all that there is, and docs/commandline.md shows the programs' own help.
+"""Pages name all that there is, and docs/options.md shows the options as the programs' own help does.
 
-A block after ``<!-- help: train -->`` is all of it, one after ``<!-- help: train -a name -->`` the algorithm's options.
-
-After a change of a parameter or an option, write the table of the command line and the help in the page again::
+After a change of a parameter or an option, write the table of the command line and the page again::
 
     PYTHONPATH=.:tests python tests/cli/test_docs.py
 """
 
+import argparse
 import importlib
 import os
 import re
 from pathlib import Path
 from unittest import mock
 
-import pytest
 from cli.programs import call
 
-from pymcboost.cli.console import EXIT_CODES
-from pymcboost.cli.options import TABLE, get_algorithm, option_of, table_text
+from pymcboost.cli.console import EXIT_CODES, Formatter
+from pymcboost.cli.options import TABLE, add_algorithm_options, get_algorithm, option_of, table_text
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import PUBLIC
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "commandline.md"
+OPTIONS = ROOT / "docs" / "options.md"
 BLOCK = re.compile(r"<!-- help: (.*?) -->\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
-# What follows is a table of the boosters whose options are those of this one, but for some.
-TABLES = re.compile(r"<!-- differences: (\S+) -->\n(?:\n((?:\|.*\n)+))?")
-OTHERS = ("multiboost", "piboost", "abc-logitboost", "hingeboost", "vector-tree")
-LIKE_OTHERS = ("mcboost", "multiboost-cw", "abc-mart", "logitboost", "mart")
-CLASSIC = [name for name in sorted(REGISTRY) if name not in (*OTHERS, *LIKE_OTHERS)]
-SHOWN = [f"train{more}" for more in ("", *(f" -a {name}" for name in OTHERS))] + [
-    "tune",
-    "predict",
-    "info",
-    "convert",
-]
+LIST = re.compile(r"<!-- options of the algorithms -->\n.*?<!-- end -->\n", re.DOTALL)
+SHOWN = ["train", "tune", "predict", "info", "convert"]
 
 
-def help_text(what):
-    program, *arguments = what.split()
+def help_text(program):
+    """The help of a program without the options of the algorithms."""
     with mock.patch.dict(os.environ, COLUMNS="112"):
-        done = call(program, *arguments, "--help")
+        done = call(program, "--help")
     assert done.returncode == 0, done.stderr
     text = done.stdout.replace(EXIT_CODES, "")
-    if program == "tune":  # the options of the algorithms are those of mcboost-train
-        text = text[: text.index("options of ")] + text[text.index("search and data") :]
-    if arguments:
-        text = text[text.index("options of ") : text.index("data, validation and output")]
+    if program in ("train", "tune"):
+        after = {"train": "data, validation", "tune": "search and data"}[program]
+        text = text[: text.index("options of ")] + text[text.index(after) :]
     return text.rstrip() + "\n"
 
 
-@pytest.mark.parametrize("what", SHOWN)
-def test_page_shows_the_help(what):
-    assert dict(BLOCK.findall(PAGE.read_text()))[what] == help_text(what), (
-        "the top of this file says how to rewrite it"
-    )
+def options_of(name):
+    """(names, what may be given, text, default) of each option of an algorithm, by its long option."""
+    parser = argparse.ArgumentParser(formatter_class=Formatter, add_help=False)
+    add_algorithm_options(parser, get_algorithm(name))
+    found = {}
+    for action in parser._actions:
+        text, _, details = action.help.replace("%%", "%").rstrip(")").rpartition(" (")
+        before, _, default = details.partition("default: ")
+        if not default:  # --libsvm-c has none
+            text, before = action.help, ""
+        default, _, remark = default.partition("; ")
+        shown = Formatter(prog="")._format_action_invocation(action)
+        details = "; ".join(part for part in (before.strip("; "), remark) if part)
+        found[action.option_strings[-1]] = shown, details, text.rstrip("."), default
+    return found
 
 
-def differences(base):
-    """A table of the classic boosters: rounds, and options that they have beside those of ``base``, or have not."""
-    first, rows = get_algorithm(base), []
-    missing = {name: {*first.rows} - {*get_algorithm(name).rows} for name in CLASSIC}
-    always = set.intersection(*missing.values())
-    for name in CLASSIC:
-        its = get_algorithm(name)
-        options, there = (
-            option_of(its) | option_of(first),
-            [row for row in its.rows if row not in first.rows],
-        )
-        gone = [row for row in first.rows if row in missing[name] - always]
-        shown = [", ".join(f"`{options[row]}`" for row in part) for part in (there, gone)]
-        rows.append(
-            f"| {' | '.join([f'`-a {name}`', str(its.defaults['n_estimators']), *shown])} |\n".replace(
-                "  ", " "
+def entry(shown, details, text, defaults, for_whom):
+    """The line about an option: names, algorithms, help, what may be given, and defaults."""
+    usual = max(defaults, key=lambda default: len(defaults[default]))
+    values = [
+        f"{default} for {listed(names)}" for default, names in defaults.items() if default != usual
+    ]
+    default = f" Default: {'; '.join([usual, *values])}." if usual else ""
+    if details and "{" in shown:  # the choices stand there
+        details = f" {details[0].upper()}{details[1:]}."
+    elif details:
+        allowed, _, remark = details.partition("; ")
+        details = f" Allowed: {allowed}." + (remark and f" {remark[0].upper()}{remark[1:]}.")
+    return f"- `{shown}`{for_whom}: {text}.{details}{default}\n"
+
+
+def listed(names):
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def options_page():
+    """An entry for each option of the algorithms, and a table of the options that each algorithm has."""
+    entries, parts = {}, []
+    for name in sorted(REGISTRY):
+        for option, (shown, details, text, default) in options_of(name).items():
+            texts = entries.setdefault(option.replace("--no-", "--"), {})
+            texts.setdefault((shown, details, text), {}).setdefault(default, []).append(name)
+    for option in sorted(entries):
+        groups = [
+            (sum(map(len, defaults.values())), words, defaults)
+            for words, defaults in entries[option].items()
+        ]
+        for number, (count, words, defaults) in enumerate(sorted(groups, key=lambda x: x[0])):
+            for_whom = (
+                "" if len(groups) == 1 else f" ({listed(sorted(sum(defaults.values(), [])))})"
             )
-        )
-    return "".join(
-        ["| algorithm | default of `-n` | has also | has not |\n", "|---|---|---|---|\n", *rows]
-    )
+            if count > 5 and number == len(groups) - 1 > 0:
+                for_whom = " (all other algorithms that have it)"
+            parts.append(entry(*words, defaults, for_whom))
+    options = {name: [*option_of(get_algorithm(name)).values()] for name in sorted(REGISTRY)}
+    common = [
+        option
+        for option in options["mcboost"]
+        if all(option in options_there for options_there in options.values())
+    ]
+    table = [f"\nAll algorithms have {listed(common)}. In addition:\n\n"]
+    table += ["| algorithm | class | options |\n", "|---|---|---|\n"]
+    for name, own in options.items():
+        own = listed(option for option in own if option not in common)
+        table.append(f"| `-a {name}` | `{get_algorithm(name).title}` | {own} |\n")
+    return "".join(["\n", *parts, *table])
 
 
-def test_page_shows_what_other_boosters_have():
-    [(base, table)] = TABLES.findall(PAGE.read_text())
-    assert table == differences(base), "the top of this file says how to rewrite it"
-    abc = {"gap", "n_candidates", "warmup_rounds"}
-    newton = {"min_hessian_leaf"}
-    families = (
-        ("multiboost", "multiboost-cw", {"loss", "solver"}),
-        ("abc-logitboost", "logitboost", abc),
+def pages():
+    """The text of docs/options.md as it must be."""
+    text = BLOCK.sub(
+        lambda found: f"<!-- help: {found[1]} -->\n\n```text\n{help_text(found[1])}```\n",
+        OPTIONS.read_text(),
     )
-    for first, other, missing in (
-        *families,
-        ("logitboost", "mart", newton),
-        ("abc-logitboost", "abc-mart", newton),
-    ):
-        assert {*get_algorithm(first).rows} - missing == {*get_algorithm(other).rows}
+    made = f"<!-- options of the algorithms -->\n{options_page()}\n<!-- end -->\n"
+    return LIST.sub(lambda _: made, text)
+
+
+def test_page_shows_the_options():
+    assert OPTIONS.read_text() == pages(), "the top of this file says how to rewrite it"
 
 
 def test_page_has_these_blocks():
-    assert [what for what, _ in BLOCK.findall(PAGE.read_text())] == SHOWN
+    text = OPTIONS.read_text()
+    assert [what for what, _ in BLOCK.findall(text)] == SHOWN and len(LIST.findall(text)) == 1
 
 
 def test_page_names_every_algorithm():
-    assert sorted(re.findall(r"^\| `(\S+)` \|", PAGE.read_text(), re.MULTILINE)) == sorted(REGISTRY)
+    table = PAGE.read_text().partition("| algorithm |")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)) == sorted(REGISTRY)
 
 
 def test_page_lists_every_exit_status():
@@ -157,15 +184,7 @@ def test_before_a_commit_the_same_tools_run_as_in_ci():
 def rewrite():
     TABLE.write_text(table_text())
     get_algorithm.cache_clear()
-    text = BLOCK.sub(
-        lambda found: f"<!-- help: {found[1]} -->\n\n```text\n{help_text(found[1])}```\n",
-        PAGE.read_text(),
-    )
-    PAGE.write_text(
-        TABLES.sub(
-            lambda found: f"<!-- differences: {found[1]} -->\n\n{differences(found[1])}", text
-        )
-    )
+    OPTIONS.write_text(pages())
 
 
 if __name__ == "__main__":

@@ -306,7 +306,7 @@ def replaced_if_a_model(case, column, status, message, before):
 
 def gone_on_from(case, column, status, message, before):
     assert status == 0, message
-    assert "going on from the 1 round in " in message
+    assert "continuing from the 1 round in " in message
     assert case.new() == {"m.mcb"}
     assert list(case.path.parent.iterdir()) == []
     (case.work / "m.mcb").unlink()
@@ -316,7 +316,7 @@ def gone_on_from(case, column, status, message, before):
 
 def removed_behind_the_link(case, column, status, message, before):
     assert status == 0, message
-    assert "going on from the 1 round in " in message
+    assert "continuing from the 1 round in " in message
     assert case.path.is_symlink()
     assert not case.real.exists()
     assert case.new() == {"m.mcb"}
@@ -328,7 +328,7 @@ def saved_in_another_folder(case, column, status, message, before):
     assert len(case.new()) == 1, "no model was saved"
     (name,) = case.new()
     assert (
-        f"{case.path}: No space left on device; the model is in {case.work / name} instead\n"
+        f"{case.path}: No space left on device; the model was saved as {case.work / name} instead\n"
         in message
     )
     case.real = case.work / name
@@ -337,7 +337,7 @@ def saved_in_another_folder(case, column, status, message, before):
 
 def trained_without(case, column, status, message, before):
     assert status == 0, message
-    assert "warning: no checkpoint after round 1: " in message
+    assert "warning: could not write a checkpoint after round 1: " in message
     assert "No space left on device" in message
     assert snapshot(case) == before
     assert load_model(case.work / "m.mcb").n_rounds == ROUNDS
@@ -348,7 +348,7 @@ OUTCOMES = {
     "its file is replaced": replaced,
     "its file is removed at the end": removed_behind_the_link,
     "replaced if a model, else refused (1)": replaced_if_a_model,
-    "gone on from if a checkpoint, else refused (1)": gone_on_from,
+    "continued if a checkpoint, else refused (1)": gone_on_from,
     "refused (1)": refused_1,
     "refused (4)": refused_4,
     "OSError": os_error,
@@ -389,21 +389,21 @@ def test_cell(tmp_path, files, row, column, text):
 @pytest.mark.parametrize(
     ("line", "same", "words"),
     [
-        ("train train.svm other", "train.svm", "the model file other is the training file itself"),
+        ("train train.svm other", "train.svm", "the model file other is also the training file"),
         (
             "train -P test.svm train.svm other",
             "test.svm",
-            "the model file other is the validation file itself",
+            "the model file other is also the validation file",
         ),
         (
             "train --checkpoint other train.svm m.mcb",
             "train.svm",
-            "the checkpoint other is the training file itself",
+            "the checkpoint other is also the training file",
         ),
         (
             "train --checkpoint other -P test.svm train.svm m",
             "test.svm",
-            "is the validation file itself",
+            "is also the validation file",
         ),
         (
             "train --checkpoint known.mcb train.svm other",
@@ -413,12 +413,12 @@ def test_cell(tmp_path, files, row, column, text):
         (
             "predict test.svm known.mcb other",
             "test.svm",
-            "the output file other is the test file itself",
+            "the output file other is also the test file",
         ),
         (
             "predict test.svm known.mcb other",
             "known.mcb",
-            "the output file other is the model file itself",
+            "the output file other is also the model file",
         ),
     ],
 )
@@ -449,7 +449,7 @@ def test_new_files_of_one_name_and_streams(tmp_path, files):
             line, cwd=work, stdin=stdin, capture_output=True, text=True, env=environment()
         )
     assert done.returncode == 1
-    assert "the output file test.svm is the test file itself" in done.stderr
+    assert "the output file test.svm is also the test file" in done.stderr
     assert (work / "test.svm").read_text() == text
 
 

@@ -30,6 +30,7 @@ PAGES = {
     "docs/tutorial-shell.md": {"console"},
     "docs/tutorial-c.md": {"console"},
     "docs/tutorial-detector.md": {"python", "console"},
+    "docs/commandline.md": {"console"},
     "docs/workers.md": {"python"},
 }
 PAGES |= {page: {"python"} for page in DOCS if page.startswith("docs/guide/")}
