@@ -164,7 +164,7 @@ def check_own(name, given):
     missing = [method for method in METHODS if not callable(getattr(given, method, None))]
     if missing:
         raise ValueError(
-            f"{name}: loss={given!r} lacks the method {', '.join(missing)}; a loss is a "
+            f"{name}: loss={given!r} lacks {', '.join(missing)}; a loss is a "
             "function of (y, scores) that returns (gradient, hessian), or an object with the "
             f"methods {', '.join(METHODS)}"
         )

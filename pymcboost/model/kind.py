@@ -239,8 +239,7 @@ class Kind:
     def each_tree(self):
         """Yield (feature, threshold, nan_left, right, leaf, cls, base) of every weak learner, see `Trees.each_tree`."""
         raise ValueError(
-            f"this model is a {self.NAME}, which merges its weak learners, so there is none to "
-            "extract"
+            f"the weak learners of this model are merged ({self.NAME}), so there is none to extract"
         )
 
     def splits(self):

@@ -404,7 +404,7 @@ def test_another_training_is_refused_by_what_differs(stopped):
         ({"y": y}, "training: the labels differ. Use the same"),
         (
             {"weight": changed(np.arange(240.0))},
-            "training: the weights of the rows differ. Use the same",
+            "training: the sample weights differ. Use the same",
         ),
         ({"X_val": X[50:100]}, "training: the validation set differ. Use the same"),
         ({"X_val": None, "y_val": None}, "training: the validation set differ. Use the same"),

@@ -121,7 +121,7 @@ def test_models_that_are_merged_have_no_leaves():
     model = MultiBoostCWClassifier(n_estimators=5).fit(X, y)
     table = Model.from_bytes(model.model_.to_bytes(layout="interval"))
     for merged in (table, HingeBoostOCClassifier(n_estimators=5).fit(X, y).model_):
-        with pytest.raises(ValueError, match="which merges"):
+        with pytest.raises(ValueError, match="weak learners of this model are merged"):
             merged.apply(X)
 
 

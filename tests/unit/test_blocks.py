@@ -180,7 +180,7 @@ def test_integers_of_several_types():
     assert file_of(model) == file_of(trees().fit(X, labels))
     parts[1][1][0] = 2**63
     with pytest.raises(
-        ValueError, match=r"y has the label 9223372036854775808, and .* must lie in \[-2\^63"
+        ValueError, match=r"y has the label 9223372036854775808 next .* must lie in \[-2\^63"
     ):
         trees().fit(from_blocks(parts))
 
@@ -280,7 +280,7 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
         ),
         (
             [(X100, Y100, None, S100), (X100, Y100)],
-            "block 1: it has no init_score, the first block has an init_score of 3",
+            "block 1: it has no init_score, but the first block has an init_score of 3",
         ),
         (
             [(X100, Y100, None, S100), (X100, Y100, None, S100[:, :2])],
@@ -319,20 +319,23 @@ FRAME = pd.DataFrame(X100[:, :2], columns=["a", "b"])
         ([(X100, Y100[1:])], "block 0: X has 100 rows, but y and the weights have shapes [(99,)]"),
         (
             [(X100, Y100, W100), (X100, Y100)],
-            "block 1: it has no sample_weight, the first block has",
+            "block 1: it has no sample_weight, but the first block has",
         ),
-        ([(X100, Y100), (X100, X100[:, 1])], "block 1: it has labels that are numbers, the first"),
+        (
+            [(X100, Y100), (X100, X100[:, 1])],
+            "block 1: it has labels that are numbers, but the first",
+        ),
         (
             [(X100, W100 > 0), (X100, (W100 > 0).astype(object)), (X100, Y100)],
             "block 2: it has labels of text",
         ),
         (
             [(X100, LISTS100), (X100, INDICATOR100)],
-            "block 1: it has an indicator of 3 columns, the",
+            "block 1: it has an indicator of 3 columns, but the",
         ),
         (
             [(X100, INDICATOR100), (X100, LISTS100)],
-            "block 1: it has lists of labels, the first block has",
+            "block 1: it has lists of labels, but the first block has",
         ),
         (
             [(X100, INDICATOR100), (X100, INDICATOR100[:, :2])],

@@ -278,7 +278,10 @@ def test_which_columns_are_categories():
 def test_wrong_input_is_explained():
     X, y = frame()
     for wanted, message in (
-        (["shape"], "there is no column 'shape'; there are 'colour', 'size', 'code', 'number'"),
+        (
+            ["shape"],
+            "there is no column 'shape'; the columns are 'colour', 'size', 'code', 'number'",
+        ),
         ([4], "there is no column 4; X has 4, from 0 on"),
         ([-10, 0], "there is no column -10; X has 4, from 0 on"),
         ([True, False], "must be 'from_dtype', None, a mask of 4 columns, or"),

@@ -157,7 +157,7 @@ def test_a_bound_on_leaves_is_about_the_rows_that_are_drawn(name, subsample):
 )
 def test_a_bound_on_leaves_that_trees_take_little_notice_of_warns(cls, words):
     X, y = load_iris(return_X_y=True)
-    with pytest.warns(UserWarning, match=f"trees of {cls.__name__} take little notice") as caught:
+    with pytest.warns(UserWarning, match=f"little effect on the trees of {cls.__name__}") as caught:
         cls(n_estimators=5, min_weight_fraction_leaf=0.1, **words).fit(X, y)
     assert caught[0].filename == __file__
 

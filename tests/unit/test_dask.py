@@ -296,7 +296,7 @@ def test_what_is_refused(client):
         ValueError, match=r"X is split into 2 chunks of columns; keep rows whole with X.rechunk"
     ):
         model.fit(dX.rechunk((400, 3)), dy)
-    with pytest.raises(ValueError, match="y has 3 partitions, X has 4"):
+    with pytest.raises(ValueError, match="y has 3 partitions, but X has 4"):
         model.fit(dX, divided(y, size=500)[0])
     other = da.from_array(y, chunks=((300, 500, 300, 400),))
     with pytest.raises(ValueError, match="^partition 0: X has 400 rows, but y has 300"):

@@ -203,7 +203,7 @@ def test_other_weights_and_validation_rows_are_refused_on_every_worker(tmp_path)
     killed(path, VectorTreeBoostClassifier, X, y, parts, weight=weight, held=held)
     weight[200] = 2
     for found in divided(path, VectorTreeBoostClassifier, X, y, parts, weight=weight, held=held):
-        assert "the weights of the rows differ" in str(found)
+        assert "the sample weights differ" in str(found)
     held["X_val"] = X[1:51]
     for found in divided(path, VectorTreeBoostClassifier, X, y, parts, held=held):
         assert "the validation set differ" in str(found)
@@ -214,7 +214,7 @@ def test_numbers_of_rows_and_parameters_are_told_on_every_worker(tmp_path):
     parts, path = parts_of(300, 2, "even", None), tmp_path / "m.part"
     killed(path, VectorTreeBoostClassifier, X, y, parts)
     for found in divided(path, VectorTreeBoostClassifier, X, y, parts[:1] + [parts[1][1:]]):
-        assert "the data had 300 rows, they have 299" in str(found)
+        assert "the data had 300 rows, now they have 299" in str(found)
     for found in divided(path, VectorTreeBoostClassifier, X, y, parts, max_depth=2):
         assert "max_depth was None, now it is 2" in str(found)
 

@@ -330,7 +330,7 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
     for options, why in (
         ({"way": "sure"}, "way must be None or one of 'certified'"),
         ({"way": "calibrated"}, "needs rows X"),
-        ({"way": "calibrated", "X": X}, "rate=0.001 needs 3000 rows X or more, not 200"),
+        ({"way": "calibrated", "X": X}, "rate=0.001 needs at least 3000 rows X, but there are 200"),
         (
             {"way": "rejection", "X": X, "background": 0},
             "needs 6000 rows X of other classes than the background",

@@ -262,7 +262,9 @@ def test_wrong_use():
             classifier(max_leaf_entries=wrong).fit(X, y)
     with pytest.raises(ValueError, match="monotonic_cst .* set max_leaf_entries=None"):
         classifier(max_leaf_entries=3, monotonic_cst={0: (0, 1)}).fit(X, y)
-    with pytest.raises(ValueError, match="refit_leaves does not keep max_leaf_entries; train anew"):
+    with pytest.raises(
+        ValueError, match="refit_leaves does not support max_leaf_entries; train a new model"
+    ):
         classifier(max_leaf_entries=3).fit(X, y).refit_leaves(X, y)
     trees = random_entries(2, 3, 4)
     leaf = trees.leaf

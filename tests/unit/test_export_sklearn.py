@@ -198,7 +198,7 @@ def test_what_is_no_forest_of_one_output_is_refused(monkeypatch):
         from_sklearn(RandomForestClassifier(2).fit(X, np.column_stack([y, y])))
     with pytest.raises(ValueError, match="has 1 classes; a model supports 2 to 65535"):
         from_sklearn(RandomForestClassifier(2).fit(X, y * 0))
-    with pytest.raises(ValueError, match="labels must be integers .*, or strings"):
+    with pytest.raises(ValueError, match="labels must be 64-bit integers or strings"):
         from_sklearn(RandomForestClassifier(2).fit(X, y), labels=[0.5, 1, 2])
     forest = RandomForestClassifier(2, random_state=0).fit(X, y)
     monkeypatch.setattr(scikit_learn, "FIELDS", scikit_learn.FIELDS - {"missing_go_to_left"})

@@ -194,7 +194,7 @@ def test_splitters_and_iterables_are_taken(form):
         assert all(np.array_equal(a, b) for a, b in zip(found, one, strict=True))
     if form == "generator":
         with pytest.raises(
-            ValueError, match="no folds left; because a generator can be used only once"
+            ValueError, match="no folds left, because a generator can be used only once"
         ):
             splits(cv, dataset_of(X, y), 0)
 
@@ -242,7 +242,7 @@ BAD = {
     "weights-zero-in-a-fold": (
         KFold(3),
         {"weight": zero_in_fold},
-        "fold 0 holds out no row of positive weight",
+        "fold 0 holds out no row with positive weight",
     ),
     "weights-zero-in-a-training": (
         [(ROWS[:50], ROWS[50:])],
@@ -550,7 +550,7 @@ def test_metrics_without_a_value_name_the_fold():
     cv = [(np.setdiff1d(np.arange(90), held), held) for held in (some, rest[::2], rest[1::2])]
     with pytest.raises(ValueError, match="'fold 0' has rows of one class only, .*auc_ovr"):
         MartClassifier(n_estimators="auto", scoring="auc_ovr", cv=cv).fit(X, y)
-    with pytest.raises(ValueError, match="gives nan .* 'fold 0'; it must be a number"):
+    with pytest.raises(ValueError, match="returns nan .* 'fold 0'; it must return a number"):
         MartClassifier(n_estimators="auto", scoring=lambda *_: np.nan).fit(X, y)
 
 

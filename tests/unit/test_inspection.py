@@ -258,7 +258,7 @@ def test_interactions_of_used_features_alone(data):
 def test_wrong_input_of_interactions(fitted, machine, data, monkeypatch):
     X, _ = data
     model = fitted["vector"].model_
-    with pytest.raises(ValueError, match="^interactions need a background: .* holds covers"):
+    with pytest.raises(ValueError, match="^interactions need a background: .* with covers"):
         interactions(model, X)
     with pytest.raises(ValueError, match="background has no rows; give at least one"):
         interactions(model, X, X[:0])
@@ -331,7 +331,7 @@ def test_covers_of_half_leaves_and_tables(fitted, data, machine):
     held = fitted["stumps"].model_.with_covers(data[0])
     table = Model.from_bytes(held.to_bytes(layout="interval"))
     assert not table.has_covers
-    with pytest.raises(ValueError, match=r"has none \(interval table\)"):
+    with pytest.raises(ValueError, match=r"has no leaves \(interval table\)"):
         table.with_covers(data[0])
     with pytest.raises(ValueError, match=r"has none \(linear machine\)"):
         machine.model_.with_covers(data[0])
@@ -391,7 +391,7 @@ def test_curves_of_unused_features_and_wrong_ones(fitted, machine):
         curve(model, 2)
     with pytest.raises(ValueError, match="this model has no feature names"):
         curve(model, "height")
-    with pytest.raises(ValueError, match="no feature 'hight'; the model knows 'height', 'width'"):
+    with pytest.raises(ValueError, match="no feature 'hight'; the features are 'height', 'width'"):
         curve(fitted["stumps"], "hight")
     with pytest.raises(ValueError, match="available only for stumps.*Use contributions"):
         curve(fitted["vector"], 0)
@@ -456,7 +456,7 @@ def test_plot_curve_of_categories(fleet, axes):
     assert len(ax.get_xticks()) == 21 and ax.get_title() == "20 of 30 levels"
     ax = looking.plot_curve(model, "fuel", levels=["sun", "gas"], ax=axes())
     assert [label.get_text() for label in ax.get_xticklabels()] == ["sun", "gas", "missing, new"]
-    with pytest.raises(ValueError, match="there is no level 'steam'; the model knows 'gas', 'oil'"):
+    with pytest.raises(ValueError, match="there is no level 'steam'; the levels are 'gas', 'oil'"):
         looking.plot_curve(model, "fuel", levels=["steam"])
     with pytest.raises(
         ValueError, match="levels applies only to categorical features, but 'size' is"
@@ -544,7 +544,7 @@ def test_wrong_input_of_importance(fitted, data, machine):
     for kind, words in wrong.items():
         with pytest.raises(ValueError, match=words):
             importance(model, kind)
-    with pytest.raises(ValueError, match="X has 300 rows and y 299 labels"):
+    with pytest.raises(ValueError, match="X has 300 rows and y has 299 labels"):
         importance(model, "permutation", X=X, y=y[:-1])
     with pytest.raises(ValueError, match="n_repeats must be 1 or more"):
         importance(model, "permutation", X=X, y=y, n_repeats=0)
@@ -709,7 +709,7 @@ def test_plot_importance(fitted, data, axes):
     ]
     ax = looking.plot_importance(fitted["vector"], kind="shap", X=data[0], ax=axes())
     assert ax.get_xlabel() == "mean |contribution|"
-    with pytest.raises(ValueError, match="one number for each of 4 features"):
+    with pytest.raises(ValueError, match="one number for each of the 4 features"):
         looking.plot_importance(fitted["vector"], [1.0, 2.0])
 
 
@@ -725,7 +725,7 @@ def test_plot_curve(fitted, axes):
     ax = looking.plot_curve(fitted["stumps"], 1, ax=axes())
     assert len(ax.patches) == 3
     np.testing.assert_allclose(sum(patch.get_data().values for patch in ax.patches), 0, atol=1e-12)
-    with pytest.raises(ValueError, match="no class 'none'; the model knows 'low', 'mid', 'top'"):
+    with pytest.raises(ValueError, match="no class 'none'; the classes are 'low', 'mid', 'top'"):
         looking.plot_curve(fitted["stumps"], 1, classes=["none"])
 
 
@@ -894,7 +894,7 @@ def test_what_is_for_one_class_a_row_refuses_labels():
         with pytest.raises(ValueError, match="needs a model with one class per row"):
             call_()
     with pytest.raises(
-        ValueError, match=r"above must be a number or 3 numbers, but has shape \(2,\)"
+        ValueError, match=r"above must be one number or 3 numbers, but has shape \(2,\)"
     ):
         model.model_.with_thresholds([1, 2])
     with pytest.raises(ValueError, match="this model has no trees, because it has no rounds"):

@@ -140,7 +140,7 @@ def test_stumps_given_as_trees_with_signs_have_one_side():
 def test_merged_kinds_have_no_weak_learners_or_rounds(name):
     model = of(MODELS[name])
     assert (model.n_learners, model.n_rounds, model.has_stages) == (None, None, False)
-    with pytest.raises(ValueError, match="in which weak learners are merged"):
+    with pytest.raises(ValueError, match="the weak learners of this model are merged"):
         model.ensemble.each_tree()
     with pytest.raises(ValueError, match="merges all rounds|are merged|which merges"):
         model.truncate(1)

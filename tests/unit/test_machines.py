@@ -270,7 +270,7 @@ def test_model_of_a_machine(tmp_path):
                 model.paths,
                 lambda some, model=model: next(model.staged_apply(some)),
             ):
-                with pytest.raises(ValueError, match="in which weak learners are merged"):
+                with pytest.raises(ValueError, match="the weak learners of this model are merged"):
                     ask(some)
         with pytest.raises(ValueError, match="no link from scores to probabilities"):
             model.predict_proba(X)

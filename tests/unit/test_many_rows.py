@@ -98,7 +98,9 @@ def test_ten_thousand_million_rows(cls, options, tolerance, shares, monkeypatch)
 
 def test_more_rows_are_refused(monkeypatch):
     monkeypatch.setattr("pymcboost.training.divided.MOST_ROWS", 2 * M - 1)
-    with pytest.raises(ValueError, match="the workers have 2000 rows, more than 1999"):
+    with pytest.raises(
+        ValueError, match="the workers have 2000 rows, but training supports at most 1999"
+    ):
         X, y = rows()
         for its in run(2, lambda comm: MCBoostClassifier(n_estimators=1).fit(X, y, comm=comm)):
             raise its

@@ -320,7 +320,7 @@ def test_weights_go_to_scorers_that_take_them():
 @pytest.mark.parametrize("value", [np.nan, None, "0.3", 1j, np.array([1.0, 2.0])])
 def test_what_is_no_number_is_refused_with_the_set(value):
     scores, held = some_rows()
-    with pytest.raises(ValueError, match="for the validation set 'val'; it must be a number"):
+    with pytest.raises(ValueError, match="for the validation set 'val'; it must return a number"):
         Metric(lambda estimator, X, y: value, CLASSES[:4], "softmax")(scores, held)
 
 

@@ -89,9 +89,7 @@ def test_processes_whose_sums_have_other_types_say_so():
 def test_error_in_one_process_is_an_error_in_all(trouble, told):
     done = mpiexec(2, str(PROGRAM), trouble)
     lines = sorted(done.stdout.splitlines())
-    assert lines[0].startswith(f"worker 0: WorkerError: worker 1 of 2 has failed: {told}"), (
-        done.stderr
-    )
+    assert lines[0].startswith(f"worker 0: WorkerError: worker 1 of 2 failed: {told}"), done.stderr
     assert lines[1].startswith(f"worker 1: {told}")
 
 
@@ -101,9 +99,7 @@ def test_error_in_one_process_is_an_error_in_all(trouble, told):
 def test_interrupt_within_a_tree_ends_all(cls):
     done = mpiexec(2, str(PROGRAM), "interrupt-tree", cls.__name__)
     first, second = sorted(done.stdout.splitlines())
-    assert first == "worker 0: WorkerError: worker 1 of 2 has failed: KeyboardInterrupt", (
-        done.stderr
-    )
+    assert first == "worker 0: WorkerError: worker 1 of 2 failed: KeyboardInterrupt", done.stderr
     assert second == "worker 1: KeyboardInterrupt: ", done.stderr
 
 
@@ -162,7 +158,7 @@ def test_interrupt_while_rows_are_read_ends_all(tmp_path):
     done = mpiexec(2, "-c", INTERRUPTED, *options, str(tmp_path / "part-1.svm"))
     assert done.returncode != 0
     assert "mcboost-train: interrupted" in done.stderr
-    assert "worker 1 of 2 has failed: KeyboardInterrupt" in done.stderr
+    assert "worker 1 of 2 failed: KeyboardInterrupt" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -502,5 +498,5 @@ def test_command_line_names_the_missing_file(tmp_path):
     )  # fmt: skip
     assert done.returncode != 0
     assert "part-1.svm: No such file" in done.stderr
-    assert "worker 1 of 2 has failed" in done.stderr
+    assert "worker 1 of 2 failed" in done.stderr
     assert not (tmp_path / "model.mcb").exists()

@@ -227,7 +227,7 @@ def test_metrics_and_curves():
         model("softmax", scoring="loss").fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="needs probabilities"):
         model(softmax_function).fit(X, y, X_val=X, y_val=y)
-    with pytest.raises(ValueError, match="labels that the training has not"):
+    with pytest.raises(ValueError, match="labels that do not occur in the training"):
         model(loss, scoring="loss").fit(X, y, X_val=X, y_val=y + 1)
 
 
@@ -316,7 +316,7 @@ def test_checkpoints(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         model(Sigmoids()).fit(X, y, callbacks=[Checkpoint(path, every=0), Stop()])
     with pytest.raises(
-        ValueError, match="loss was 'Sigmoids with the checksum .*', it is 'Softmax with"
+        ValueError, match="loss was 'Sigmoids with the checksum .*', now it is 'Softmax with"
     ):
         Checkpoint(path).fit(model(Softmax()), X, y)
     found = Checkpoint(path).fit(model(Sigmoids()), X, y)
@@ -337,14 +337,14 @@ WRONG = [
     (lambda y, F: F, r"loss: <lambda> must return \(gradient, hessian\), not ndarray"),
     (
         lambda y, F: (F[:, :2], F),
-        r"the gradient of <lambda> has the shape \(\d+, 2\); it must be \(\d+, 4\)",
+        r"the gradient of <lambda> has shape \(\d+, 2\); it must be \(\d+, 4\)",
     ),
-    (lambda y, F: (F, F[0]), r"the hessian of <lambda> has the shape \(4,\)"),
+    (lambda y, F: (F, F[0]), r"the hessian of <lambda> has shape \(4,\)"),
     (
         lambda y, F: (F * np.nan, F),
-        "the gradient of <lambda> holds nan; it must hold finite numbers",
+        "the gradient of <lambda> contains nan; it must hold finite numbers",
     ),
-    (lambda y, F: (F, F + np.inf), "the hessian of <lambda> holds inf"),
+    (lambda y, F: (F, F + np.inf), "the hessian of <lambda> contains inf"),
     (
         lambda y, F: (F, F - 1),
         "the hessian of <lambda> contains the negative number -1; bound it from below",
@@ -356,12 +356,12 @@ WRONG = [
     ),
     (
         broken(start=lambda self, y, weight, K: 0.0),
-        r"Broken.start has the shape \(\); it must be \(4,\)",
+        r"Broken.start has shape \(\); it must be \(4,\)",
     ),
-    (broken(link=None), "has no method link; a loss is a function of"),
-    (broken(start=None, value=3), "has no method start, value; a loss is"),
+    (broken(link=None), "lacks link; a loss is a function of"),
+    (broken(start=None, value=3), "lacks start, value; a loss is"),
     (Softmax, r"loss=Softmax is a class; give an instance, Softmax\(\)"),
-    (object(), "has no method start, gradient_hessian, link, value"),
+    (object(), "lacks start, gradient_hessian, link, value"),
     (3, "loss=3 is not allowed; .*'softmax', .*or a callable"),
     (None, "loss=None is not allowed"),
     ("hinge", "loss='hinge' is not allowed"),
@@ -380,7 +380,7 @@ def test_what_a_loss_of_ones_own_does_not_have():
     function = model(softmax_function).fit(X, y)
     for name in ("predict_proba", "predict_log_proba", "staged_predict_proba"):
         with pytest.raises(
-            AttributeError, match="softmax_function is a function, .* no probabilities"
+            AttributeError, match="softmax_function is a plain function, .* no probabilities"
         ):
             getattr(function, name)
         assert hasattr(model(Softmax()), name)

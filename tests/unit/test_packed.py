@@ -93,7 +93,7 @@ def test_leaves_are_rounded_to_exact_steps():
 
 def test_what_cannot_be_packed(model, tmp_path):
     exact = classifier(20, max_leaf_nodes=9).fit(X, y)
-    with pytest.raises(ValueError, match=r"\d+ different values.* 256; give leaves='int8'"):
+    with pytest.raises(ValueError, match=r"\d+ different values.* 256; use leaves='int8'"):
         exact.save(tmp_path / "m.mcb", layout="packed")
     rates = LearningRateSchedule(lambda t: 0.5 * 0.99**t)
     with pytest.raises(ValueError, match="or train with leaf_levels and a constant learning_rate"):
@@ -208,7 +208,9 @@ def test_wrong_options(params, message):
 
 
 def test_refitted_leaves_would_leave_the_grid():
-    with pytest.raises(ValueError, match="refit_leaves does not keep leaf_levels; train anew"):
+    with pytest.raises(
+        ValueError, match="refit_leaves does not support leaf_levels; train a new model"
+    ):
         classifier(leaf_levels=3).fit(X, y).refit_leaves(X, y)
 
 
