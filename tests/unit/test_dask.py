@@ -301,7 +301,7 @@ def test_what_is_refused(client):
     other = da.from_array(y, chunks=((300, 500, 300, 400),))
     with pytest.raises(ValueError, match="^partition 0: X has 400 rows, but y has 300"):
         model.fit(dX, other)
-    with pytest.raises(ValueError, match="^partition 0: X has 400 rows, sample_weight has 300"):
+    with pytest.raises(ValueError, match="^partition 0: X has 400 rows, but sample_weight has 300"):
         model.fit(dX, dy, other)
     with pytest.raises(ValueError, match="^partition 0: X_val has 400 rows, y_val has 500"):
         model.fit(dX, dy, X_val=dX[400:].rechunk((400, 6)), y_val=other[300:])

@@ -240,7 +240,7 @@ def test_a_checkpoint_on_some_workers_is_refused(tmp_path):
     found = divided(
         tmp_path / "m", VectorTreeBoostClassifier, X, y, parts_of(300, 2, "even", None), alone=(0,)
     )
-    assert all("Checkpoint, worker 0 has " in str(one) for one in found), found
+    assert all("Checkpoint, but worker 0 has " in str(one) for one in found), found
 
 
 def test_only_the_first_worker_writes(tmp_path):

@@ -182,7 +182,7 @@ def test_rows_that_a_rate_needs():
         k = may_fail(n, rate, "")
         assert binom.cdf(k, n, rate) <= 0.05 < binom.cdf(k + 1, n, rate)
     for n, rate, needed in ((2999, 0.001, 3000), (0, 0.5, 6), (299, 0.01, 300), (2, 0.9, 4)):
-        with pytest.raises(ValueError, match=f"needs {needed} rows or more, not {n}"):
+        with pytest.raises(ValueError, match=f"needs at least {needed} rows, but there are {n}"):
             may_fail(n, rate, "rows")
 
 
@@ -333,7 +333,7 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
         ({"way": "calibrated", "X": X}, "rate=0.001 needs at least 3000 rows X, but there are 200"),
         (
             {"way": "rejection", "X": X, "background": 0},
-            "needs 6000 rows X of other classes than the background",
+            "needs at least 6000 rows X of other classes than the background",
         ),
         (
             {"way": "rejection", "X": X, "background": 7},

@@ -331,7 +331,7 @@ def test_any_number_of_labels(form):
     ("others", "words"),
     [
         ("an indicator", "lists of labels on some workers and an indicator"),
-        ("lists of numbers", "labels of text"),
+        ("lists of numbers", "text labels"),
     ],
 )
 def test_labels_of_different_forms_are_refused(others, words):

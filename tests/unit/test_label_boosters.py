@@ -188,7 +188,7 @@ def test_what_is_for_one_label():
 )
 def test_estimators_of_one_class_a_row_name_the_others(model):
     X, Y = data()
-    others = "VectorTreeBoostClassifier.loss=.logistic.. and AdaBoostMH"
+    others = "VectorTreeBoostClassifier.loss=.logistic.. or AdaBoostMH"
     for y, what in ((Y, r"the shape \(200, 5\)"), (lists_of(Y), "lists of labels")):
         with pytest.raises(ValueError, match=f"y has {what}; .* {others}"):
             model.fit(X, y)

@@ -106,7 +106,8 @@ def test_more_rows_are_refused(monkeypatch):
             raise its
     monkeypatch.setattr("pymcboost.training.divided.OWN_ROWS", M - 1)
     with pytest.raises(
-        ValueError, match="X has 1000 rows, more than 999; divide them among workers"
+        ValueError,
+        match="X has 1000 rows, more than the 999 that one worker supports; divide them among workers",
     ):
         MCBoostClassifier(n_estimators=1).fit(X, y)
     with pytest.raises(ValueError, match="worker 0 has 1000 rows, more than 999; .* more workers"):

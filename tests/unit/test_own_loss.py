@@ -393,7 +393,7 @@ def test_what_a_loss_of_ones_own_does_not_have():
         model(Softmax()).fit(X, y).calibrate_on(X, y)
     found = model(Softmax()).fit(X, y)
     for link, match in (
-        (lambda F: F[0], "the shape"),
+        (lambda F: F[0], "has shape"),
         (lambda F: 3 + 0 * F, "outside of .0, 1."),
     ):
         found.loss.link = link
