@@ -283,7 +283,7 @@ def test_wrong_input_is_explained():
             "there is no column 'shape'; the columns are 'colour', 'size', 'code', 'number'",
         ),
         ([4], "there is no column 4; X has 4 columns, numbered from 0"),
-        ([-10, 0], "there is no column -10; X has 4, from 0 on"),
+        ([-10, 0], "there is no column -10; X has 4 columns, numbered from 0"),
         ([True, False], "must be 'from_dtype', None, a mask of 4 columns, or"),
         ([3], "column 'number' holds .*; .* integers from 0 to 65534"),
     ):

@@ -303,7 +303,7 @@ def test_what_is_refused(client):
         model.fit(dX, other)
     with pytest.raises(ValueError, match="^partition 0: X has 400 rows, but sample_weight has 300"):
         model.fit(dX, dy, other)
-    with pytest.raises(ValueError, match="^partition 0: X_val has 400 rows, y_val has 500"):
+    with pytest.raises(ValueError, match="^partition 0: X_val has 400 rows, but y_val has 500"):
         model.fit(dX, dy, X_val=dX[400:].rechunk((400, 6)), y_val=other[300:])
     with pytest.raises(
         ValueError, match="^DaskVectorTreeBoostClassifier: warm_start .* one worker"

@@ -654,7 +654,7 @@ def test_plot_tree(fitted, data, axes):
     title = looking.plot_tree(fitted["class"], 1, ax=axes()).get_title()
     assert title.startswith("tree 1, class mid")
     for number in (-1, 12):
-        with pytest.raises(ValueError, match=f"no tree {number}; give a number from 0 to 11"):
+        with pytest.raises(ValueError, match=f"no tree {number}; tree numbers go from 0 to 11"):
             looking.plot_tree(model, number)
     table = Model.from_bytes(fitted["stumps"].model_.to_bytes(layout="interval"))
     with pytest.raises(ValueError, match=r"no trees to plot \(interval table\)"):

@@ -496,7 +496,7 @@ def test_interval_table_refuses_what_it_cannot_do():
         lambda: model.save("never", layout="packed"),
         lambda: next(model.ensemble.each_tree()),
     ):
-        with pytest.raises(ValueError, match="merged .interval table"):
+        with pytest.raises(ValueError, match="interval table"):
             call()
     assert not model.has_stages
     assert not model.totally_corrective
