@@ -122,6 +122,16 @@ def to_integer_c(
     ------
     ValueError
         If the model is not a model of packed trees, or a sum could exceed 32 bits.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import Model, VectorTreeBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(X, y).model_
+    >>> packed = Model.from_bytes(model.to_bytes(layout="packed", leaves="int8"))
+    >>> "int iris_predict(" in to_integer_c(packed, name="iris")
+    True
     """
     identifier(name)
     quantised = Quantised(model, integer, rows)

@@ -96,6 +96,12 @@ def from_lightgbm(
     not occur in training is treated as missing, as in LightGBM. In arrays, categories are codes: positions in the
     sorted names, or the codes of LightGBM if there are no names. Numbers with a fraction are not codes; LightGBM drops
     the fraction.
+
+    Examples
+    --------
+    >>> import lightgbm  # doctest: +SKIP
+    >>> estimator = lightgbm.LGBMClassifier().fit(X, y)  # doctest: +SKIP
+    >>> model = from_lightgbm(estimator.booster_, labels=estimator.classes_)  # doctest: +SKIP
     """
     if hasattr(source, "model_to_string"):
         return parsed(source.model_to_string(), "the booster", labels, category_columns)

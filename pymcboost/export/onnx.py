@@ -43,6 +43,17 @@ def to_onnx(model: Any) -> bytes:
     -----
     ONNX runtimes add scores in float32. For stumps and trees, the metadata ``score_error`` is a bound on the difference
     from `Model.raw_scores`. Classes whose scores differ by more than twice this bound keep their order.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> import onnxruntime  # doctest: +SKIP
+    >>> session = onnxruntime.InferenceSession(to_onnx(model))  # doctest: +SKIP
+    >>> session.run(["label"], {"X": X[:2].astype("float32")})  # doctest: +SKIP
+    [array([0, 0], dtype=int64)]
     """
     model = of_one_label(model)
     trees = None if model.ensemble.KIND == 5 else forest(model, "ONNX", ", and of linear machines")

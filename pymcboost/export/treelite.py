@@ -34,6 +34,17 @@ def to_treelite(model: Any) -> bytes:
     treelite adds scores in float32. The attribute ``score_error`` is a bound on the difference from `Model.raw_scores`.
     Classes whose scores differ by more than twice this bound keep their order. The attribute ``classes`` holds the
     labels.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(X, y)
+    >>> import treelite  # doctest: +SKIP
+    >>> forest = treelite.Model.deserialize_bytes(to_treelite(model))  # doctest: +SKIP
+    >>> treelite.gtil.predict(forest, X[:2]).argmax(axis=-1).ravel()  # doctest: +SKIP
+    array([0, 0])
     """
     model = of_one_label(model)
     trees, code = forest(model, "treelite's format")

@@ -100,6 +100,12 @@ def from_xgboost(source: "str | os.PathLike[str] | Any", labels: Any = None) -> 
     3.4 raises an error. In arrays, categories are codes: positions in the sorted names, or the codes of XGBoost if
     there are no names. In the latter case, a code that occurs in no set goes left, as in XGBoost. Negative numbers and
     numbers with a fraction are not codes; XGBoost drops the fraction.
+
+    Examples
+    --------
+    >>> import xgboost  # doctest: +SKIP
+    >>> estimator = xgboost.XGBClassifier().fit(X, y)  # doctest: +SKIP
+    >>> model = from_xgboost(estimator.get_booster(), labels=estimator.classes_)  # doctest: +SKIP
     """
     data, where = (
         (source.save_raw("ubj"), "the booster")

@@ -61,6 +61,15 @@ def plot_importance(
     -------
     matplotlib Axes
         The axes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> from pymcboost.inspection import plot_importance
+    >>> model = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> ax = plot_importance(model, top=3)
+    >>> ax.figure.savefig("importance.png")  # doctest: +SKIP
     """
     words = {
         "gain": "share of the gain",
@@ -129,6 +138,14 @@ def plot_curve(
     ------
     ValueError
         If the model is not a model of stumps, or does not have one of the classes or categories.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import MCBoostClassifier
+    >>> from pymcboost.inspection import plot_curve
+    >>> model = MCBoostClassifier(n_estimators=20).fit(*load_iris(return_X_y=True))
+    >>> ax = plot_curve(model, feature=2)
     """
     model = model_of(model)
     found: Curve = curve(model, feature)
@@ -240,6 +257,14 @@ def plot_history(
     ------
     ValueError
         If the history does not have these curves.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> from pymcboost.inspection import plot_history
+    >>> model = VectorTreeBoostClassifier(n_estimators=20, early_stopping=True, random_state=0)
+    >>> ax = plot_history(model.fit(*load_iris(return_X_y=True)))
     """
     history = getattr(estimator, "history_", None)
     if history is None:
@@ -339,6 +364,16 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     -------
     matplotlib Axes
         The axes.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.model_selection import train_test_split
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> from pymcboost.inspection import plot_reliability
+    >>> X, X_test, y, y_test = train_test_split(*load_iris(return_X_y=True), random_state=0)
+    >>> model = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(X, y)
+    >>> ax = plot_reliability(model, X_test, y_test, bins=3)
     """
     subject, model = model, model_of(model)
     model._refuse_labels("a reliability curve")
@@ -422,6 +457,14 @@ def plot_tree(
     ------
     ValueError
         If there is no such tree, or it has too many leaves to plot.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pymcboost import VectorTreeBoostClassifier
+    >>> from pymcboost.inspection import plot_tree
+    >>> model = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> ax = plot_tree(model, tree=0, max_depth=2)
     """
     model = model_of(model)
     if model.n_learners is None:
