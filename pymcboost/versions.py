@@ -30,9 +30,9 @@ VARIABLES = ("OMP_", "OPENBLAS_", "MKL_", "KMP_", "GOMP_", "VECLIB_", "PYMCBOOST
 def show_versions() -> None:
     """Print information about the installation and the machine, for bug reports.
 
-    It prints the versions of pymcboost, Python and the packages in use, the operating system, the processor and its
-    instruction sets, the compiler of the kernels, the OpenMP and BLAS libraries with their numbers of threads, the
-    available memory, and environment variables that affect threads. ``python -m pymcboost --show`` prints the same.
+    It prints versions of pymcboost, Python, the packages in use and the operating system. It also prints the processor,
+    the compiler of the kernels, the OpenMP and BLAS libraries with their numbers of threads, the available memory, and
+    environment variables that affect threads. ``python -m pymcboost --show`` prints the same.
 
     Examples
     --------

@@ -25,7 +25,7 @@ import numpy as np
 from pymcboost._kernels.exact import PARTS
 from pymcboost.data.tree_data import Grown, TreeData
 from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, bounds_for, together
-from pymcboost.learners.draws import leaves_of, share_of, share_of_features
+from pymcboost.learners.draws import AUTO_FEATURES, leaves_of, share_of, share_of_features
 from pymcboost.learners.sampling import drawn_rows
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.training import memory
@@ -295,9 +295,7 @@ class ClassTreesClassifier(EnsembleClassifier):
         "max_leaf_nodes": 'Maximum number of leaves per tree. "auto" uses one leaf for every 200 training rows, '
         "between 10 and 100. Trees grow best-first: the split with the largest gain is made next.",
         "max_features": "Fraction of the features of the tree considered for a split. Features are sampled "
-        'separately for each node; at least one is considered. "auto" depends on the number of features d and the '
-        "number of rows m: with up to 10,000 rows it considers 2 d^0.4 features, or 10 d / m (at most d / 10) if "
-        "that is more; with more rows 3 d^0.4 features, or d / 10 (at most 100) if that is more.",
+        f"separately for each node; at least one is considered. {AUTO_FEATURES}",
         "max_features_tree": "Fraction of the features that the trees of a round may use. Features are sampled "
         "separately for each round; at least one is used.",
         "l2_regularization": "L2 regularization: added to the sum of second derivatives of every node, in gains and in "

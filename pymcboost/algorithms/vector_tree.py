@@ -27,7 +27,7 @@ from pymcboost.comm import ALONE
 from pymcboost.data.coded import scores_of
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners.constraints import Ordered, OrderedLabels, group_bits, signs_of
-from pymcboost.learners.draws import drawn_of, share_of, share_of_features
+from pymcboost.learners.draws import AUTO_FEATURES, drawn_of, share_of, share_of_features
 from pymcboost.learners.left_out import LeftOutScores
 from pymcboost.learners.reuse import Reuse
 from pymcboost.learners.vector_trees import VectorTrees, columns_for, leaves_for
@@ -560,9 +560,7 @@ class VectorTreeBoostClassifier(EstimatorOfLosses):
         "max_leaf_nodes": 'Maximum number of leaves per tree. "auto" uses one leaf for every 25 training rows, between '
         "31 and 500. Trees grow best-first: the split with the largest gain is made next.",
         "max_features": "Fraction of the features considered for a split. Features are sampled separately for each "
-        'node; at least one is considered. "auto" depends on the number of features d and the number of rows m: with '
-        "up to 10,000 rows it considers 2 d^0.4 features, or 10 d / m (at most d / 10) if that is more; with more "
-        "rows 3 d^0.4 features, or d / 10 (at most 100) if that is more.",
+        f"node; at least one is considered. {AUTO_FEATURES}",
         "subsample": "Fraction of the rows sampled for each tree to find its splits. Rows are sampled separately for "
         'each tree, regardless of their weights. Leaf vectors are computed from all rows. "auto" is 0.5, or 0.7 with '
         "more than 10,000 rows.",

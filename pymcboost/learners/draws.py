@@ -7,6 +7,12 @@ DRAWN, DRAWN_OF_MANY, OF_POWER = 2, 3, 0.4
 SHARE, MOST_BY_SHARE, EACH = 0.1, 100, 10
 ROWS, ROWS_OF_MANY = 0.5, 0.7
 MANY_ROWS = 10_000
+# The same numbers of features in the help of ``max_features``.
+AUTO_FEATURES = (
+    '"auto" considers 2 d^0.4 of d features, or 3 d^0.4 with more than 10,000 rows.\n\n'
+    '"auto" considers more features if there are few rows or many features. Up to 10,000 rows, the minimum is 10 d / m '
+    "for m rows, but not above d / 10. With more rows, the minimum is d / 10, but not above 100."
+)
 
 
 def leaves_of(n_rows, rows_per_leaf, fewest, most):

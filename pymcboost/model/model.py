@@ -177,9 +177,8 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         classes : array-like of shape (K,)
             Distinct, sorted class labels: integers or strings.
         link : {"none", "softmax", "softmax2", "sigmoid", "shares"}, default="none"
-            Link function from scores F to probabilities: none, softmax of F (softmax and pairwise logistic losses),
-            softmax of 2 F (pairwise exponential loss), 1 / (1 + exp(-F)) for each label of multi-label data, or F / sum
-            of F (averages of probabilities; scores below 0 count as 0).
+            Link function from scores to probabilities; see `Model`. "softmax" fits the softmax and pairwise logistic
+            losses, and "softmax2" the pairwise exponential loss. With "shares", scores below 0 count as 0.
         meta : dict, default=None
             Information to store in the file: values that JSON can represent.
         layout : {"list", "interval", "packed"}, default="list"

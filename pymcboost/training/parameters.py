@@ -227,9 +227,9 @@ PARAMETERS = {
         'Number of cross-validation folds for ``n_estimators="auto"`` and for ``calibrate``. Folds are stratified and '
         "shuffled.\n\n"
         "Rows with the same value in the ``groups`` of `fit` stay in the same fold.\n\n"
-        "To choose the number of rounds, the models of all folds are trained until the mean of their metrics (of the "
-        "first one in ``scoring``) has improved neither for ``n_iter_no_change`` rounds nor for a third of all rounds, "
-        "and for at most 2,000 rounds. With ``calibrate``, the log loss is that at the best temperature. Then one "
+        "To choose the number of rounds, one model per fold is trained. Training stops when the mean of their metrics "
+        "(of the first one in ``scoring``) has not improved for ``n_iter_no_change`` rounds and for a third of all "
+        "rounds, or after 2,000 rounds. With ``calibrate``, the log loss is that at the best temperature. Then one "
         "model is trained on all rows. Since it has more rows, the best number of rounds is multiplied by the square "
         "root of n_folds / (n_folds - 1).\n\n"
         "A scikit-learn splitter or a list of (train, test) pairs of row indices can be given instead. Some rows may "

@@ -49,9 +49,9 @@ class AdaBoostERP(ColouredBooster):
 class AdaBoostERPClassifier(ClassicClassifier):
     """AdaBoost.ERP: AdaBoost.ECC with repartitioning of the classes.
 
-    Use it to reproduce or compare with published results. After a round has found a weak learner for a random split of
-    the classes into two halves, it assigns each class to the half that suits the weak learner best, and trains the weak
-    learner again.
+    Use it to reproduce or compare with published results. A round first finds a weak learner for a random split of the
+    classes into two halves. Then it assigns each class to the side that suits the weak learner best, and trains the
+    weak learner again.
 
     References
     ----------

@@ -106,9 +106,11 @@ class AdaBoostMOClassifier(ClassicClassifier):
     booster = AdaBoostMO
     own_parameters = {
         "code": Parameter(
-            'Code matrix. "one-vs-all" has a column for each class against the rest, "all-pairs" one for each pair of '
-            'classes, "exhaustive" one for each partition of the classes into two groups (at most 12 classes), and '
-            '"dense" 10 log2 K random columns. "auto" is "exhaustive" up to 7 classes and "dense" above.'
+            'Code matrix. "auto" is "exhaustive" up to 7 classes and "dense" above.\n\n'
+            '- "one-vs-all": a column for each class against the rest.\n'
+            '- "all-pairs": a column for each pair of classes.\n'
+            '- "exhaustive": a column for each partition of the classes into two groups, for at most 12 classes.\n'
+            '- "dense": 10 log2 K random columns.'
         ),
         "decoder": Parameter(
             'How the scores of the columns are decoded into class scores. "exp" is minus the logarithm of the '
