@@ -111,6 +111,8 @@ extern "C" {
 
 /* --------------------------------------------------------------------------------------------------------- platform */
 
+/* Limits of the format, and what depends on the compiler: vectors, inlining, floating-point contraction. */
+
 #define MCB_FORMAT_MAJOR 1
 #define MCB_FORMAT_MINOR 12
 #define MCB_MAX_CLASSES 65535u
@@ -170,6 +172,8 @@ extern "C" {
 #endif
 
 /* ----------------------------------------------------------------------------------------------------------- errors */
+
+/* Status codes, and their texts. */
 
 /* Every reason to refuse a file (1 to 99, in about the order in which they are looked for) or a call (100 and up).
  * X(name, number, message) */
@@ -272,6 +276,8 @@ MCB_API const char *mcb_strerror(int status) {
 }
 
 /* ------------------------------------------------------------------------------------------------------------ model */
+
+/* A model in memory: its kinds, links and sections. It points into the bytes of the file. */
 
 enum mcb_kind {
     MCB_KIND_STUMPS = 1,
@@ -380,6 +386,8 @@ typedef struct {
 } mcb_model;
 
 /* ---------------------------------------------------------------------------------------------- little-endian loads */
+
+/* Reads numbers of the file, which are little-endian and may lie at any address. */
 
 #define MCB__SIGN UINT64_C(0x8000000000000000)
 
@@ -500,6 +508,8 @@ static inline uint32_t mcb__uint(const mcb_section *s, uint64_t i) {
 
 /* --------------------------------------------------------------------------------------------------------- checksum */
 
+/* CRC-32C of bytes. */
+
 /* Entry [i][v]: what nibble i of 8 bytes, worth v, adds to the checksum. */
 static const uint32_t mcb__crc_table[16][16] = {
     {0x00000000u, 0x493c7d27u, 0x9278fa4eu, 0xdb448769u, 0x211d826du, 0x6821ff4au, 0xb3657823u,
@@ -604,6 +614,8 @@ MCB_API uint32_t mcb_crc32c(uint32_t crc, const void *bytes, size_t n) {
 
 /* --------------------------------------------------------------------------------------------- validation: sections */
 
+/* Which sections each kind of model has, and how a refusal is reported. */
+
 static inline int mcb__fail(mcb_model *m, int status, const unsigned char *tag, uint64_t offset) {
     uint64_t found = m->error_found, expected = m->error_expected;
     int numbers = m->error_has_numbers;
@@ -700,6 +712,8 @@ static inline int mcb__wrong_item(mcb_model *m, int status, int slot, uint64_t i
 }
 
 /* ----------------------------------------------------------------------------------------------------- packed trees */
+
+/* Reads and checks packed trees, whose numbers have few bits each. */
 
 /* What the section PACK holds: 32 bytes, tables of features, thresholds and values of leaves, then numbers of few bits. */
 typedef struct {
@@ -914,6 +928,8 @@ static inline int mcb__check_pack(mcb_model *m) {
 
 /* ------------------------------------------------------------------------------------- validation: numbers of items */
 
+/* Checks how many items each section has. */
+
 static inline int mcb__need_count(mcb_model *m, int slot, uint64_t count) {
     const mcb_section *s = &m->section[slot];
     if (s->count == count) return MCB_OK;
@@ -1034,6 +1050,8 @@ static inline int mcb__check_shapes(mcb_model *m) {
 
 /* -------------------------------------------------------------------------------------- validation: labels and text */
 
+/* Checks that labels and names are valid UTF-8. */
+
 /* Bytes of the valid UTF-8 character at p, or 0. Refuses overlong forms, surrogates and anything above U+10FFFF. */
 static inline int mcb__utf8(const unsigned char *p, uint64_t left) {
     uint32_t c = p[0], n, i, value;
@@ -1100,6 +1118,8 @@ static inline int mcb__check_labels(mcb_model *m) {
 }
 
 /* --------------------------------------------------------------------------------------------- validation: contents */
+
+/* Checks the numbers in the sections: whatever could make scoring unsafe is refused. */
 
 static inline int mcb__finite(mcb_model *m, int slot, int status) {
     uint64_t i = mcb__not_finite(&m->section[slot]);
@@ -1414,6 +1434,8 @@ static inline int mcb__check_contents(mcb_model *m) {
 
 /* ------------------------------------------------------------------------------------------------------------- open */
 
+/* Opens a file: its header, its table of sections, and all checks. */
+
 static inline int mcb__letter(unsigned char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }
@@ -1539,6 +1561,8 @@ MCB_API int mcb_open(mcb_model *model, const void *bytes, size_t size) {
 
 /* ----------------------------------------------------------------------------------------- labels, truncation, text */
 
+/* Labels of classes, the number of learners, and models with fewer learners. */
+
 /* Label of class k of a model with integer labels (LABI); 0 for a model with text labels. */
 MCB_API int64_t mcb_label_int(const mcb_model *m, uint32_t k) {
     const mcb_section *s = &m->section[MCB_S_LABI];
@@ -1609,6 +1633,8 @@ MCB_API uint32_t mcb_score_width(const mcb_model *m) {
 }
 
 /* ------------------------------------------------------------------------------------------------------- categories */
+
+/* Names and codes of categories, and on which side of a split they go. */
 
 /* Place of a feature among the categorical ones; their number if it is none of them. */
 static inline uint64_t mcb__category(const mcb_model *m, uint32_t feature) {
@@ -1705,6 +1731,8 @@ static inline int mcb__in_set(const mcb_section *offset, const unsigned char *bi
 
 /* ----------------------------------------------------------------------------------------------- vectors of doubles */
 
+/* Vector types for doubles, and the choice of their width. */
+
 #if MCB__VECTOR
 
 /* Additions with vectors of 2, 4 or 8 doubles: over the classes of one row, or over rows. A chain is one lane. */
@@ -1783,6 +1811,8 @@ MCB__INLINE int mcb__width(void) {
 
 /* ------------------------------------------------------------------------------------------------ values of features */
 
+/* Reads features of a row, of whatever type it stores them in. */
+
 /* What the features of a row are stored as. Integers of 8 and 16 bits are exact in float32, so that x <= threshold has the
  * same answer for them. */
 enum mcb_values { MCB_VALUES_F32 = 0, MCB_VALUES_U8 = 1, MCB_VALUES_I16 = 2, MCB__VALUES_LAZY = 3 };
@@ -1823,6 +1853,8 @@ MCB__INLINE const void *mcb__later(const void *x, int values, size_t items) {
 }
 
 /* -------------------------------------------------------------------------------------------------- stumps: one row */
+
+/* Scores of stumps for one row. */
 
 /* A learner's side is held as a mask: 0 for right; for left the sign bit when the left value is minus the right one,
  * and all ones when the file has left values of its own. */
@@ -2032,6 +2064,8 @@ static inline void mcb__add_stumps_row(const mcb_model *m, const float *x, uint6
 
 /* ------------------------------------------------------------------------------------------------ stumps: many rows */
 
+/* Scores of stumps for many rows. */
+
 #if MCB__VECTOR
 
 #define MCB__TILE_BEGIN(k, W)                                                                      \
@@ -2236,6 +2270,8 @@ static inline void mcb__add_stumps_batch(const mcb_model *m, const float *x, siz
 
 /* -------------------------------------------------------------------------------------------------- interval tables */
 
+/* Scores of interval tables: for each feature, what all its stumps together add in each interval of its values. */
+
 /* Integers that are ordered like the finite floats whose bits they are made of; -0 comes just below +0. */
 MCB__INLINE int64_t mcb__order(uint32_t bits) {
     return (int32_t)(bits ^ ((0 - (bits >> 31)) & 0x7fffffffu));
@@ -2370,6 +2406,8 @@ static inline void mcb__add_intervals_row(const mcb_model *m, const float *x, do
 
 /* ------------------------------------------------------------------------------------ trees as they are in the file */
 
+/* Scores of trees as they lie in the file, without preparation. */
+
 /* First split of a tree. */
 static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
     uint64_t t, begin = 0;
@@ -2446,6 +2484,8 @@ MCB__APART void mcb__add_trees_row(const mcb_model *m, const void *x, int values
 
 /* ------------------------------------------------------------------------------------------- scores of packed trees */
 
+/* Scores of packed trees. */
+
 /* Leaf of a tree whose splits are those from i to end. values is a constant where rows are floats. */
 MCB__INLINE uint64_t mcb__pack_leaf(const mcb__pack *p, const void *x, int values, uint64_t i,
                                     uint64_t end, uint64_t leaf) {
@@ -2506,6 +2546,8 @@ static inline void mcb__add_packed(const mcb_model *m, const void *x, int values
 }
 
 /* --------------------------------------------------------------------------------------------------- prepared trees */
+
+/* How prepared trees lie in the memory that the caller provides. */
 
 /* The caller's memory holds these, one array after the other. Trees are taken in blocks that use few different columns.
  * A column is a feature together with the side that NaN takes: rows are copied column by column with infinities in
@@ -2671,6 +2713,8 @@ static inline uint64_t mcb__part_end(const mcb_model *m, int certified, uint64_t
 }
 
 /* ------------------------------------------------------------------------------------------ prepared trees: ranks */
+
+/* Lays prepared trees out in ranks: each value of a row becomes the number of thresholds of its column below it. */
 
 static inline size_t mcb__room(uint64_t count, size_t size) {
     return ((size_t)count * size + 7) / 8 * 8;
@@ -2876,6 +2920,8 @@ static inline int mcb__fill_ranks(const mcb_model *m, const mcb__prepared *p, mc
 }
 
 /* ------------------------------------------------------------------------------- prepared trees: sets of categories */
+
+/* Prepares splits on sets of categories. */
 
 /* Whether splits ask for sets. */
 static inline int mcb__has_sets(const mcb_model *m) {
@@ -3098,6 +3144,8 @@ MCB__INLINE int mcb__left(const float *v, const mcb__node *node, int sets) {
 }
 
 /* ------------------------------------------------------------------------------------- prepared trees: the whole */
+
+/* Prepares a model for fast scoring: plans the blocks of trees, and fills the memory. */
 
 /* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
  * without, count. False if a tree has too many columns or splits. */
@@ -3417,6 +3465,8 @@ MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
 
 /* ---------------------------------------------------------------------------------- prepared trees: descents in ranks */
 
+/* Descends trees that are laid out in ranks, 16 descents at a time, with AVX-512. */
+
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
 
 typedef uint32_t mcb__u16x __attribute__((vector_size(64)));
@@ -3685,6 +3735,8 @@ MCB__AVX512 MCB__INLINE void mcb__find_ranked(const mcb__ranks *p, const mcb__so
 #endif
 
 /* ------------------------------------------------------------------------------------------- prepared trees: scores */
+
+/* Descends prepared trees, and adds the values of their leaves. */
 
 /* Copy the columns of a block of n_rows rows, `step` apart in v. */
 MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const void *x,
@@ -4009,6 +4061,8 @@ MCB__INLINE void mcb__add_values(const mcb__prepared *p, uint64_t t, const float
 }
 
 /* ------------------------------------------------------------------------------- prepared trees: one row, or many */
+
+/* Scores of prepared trees, for one row or for many. */
 
 /* Whether trees from <= t < to can be descended in ranks. */
 MCB__INLINE int mcb__all_ranked(const mcb__prepared *p, uint64_t from, uint64_t to) {
@@ -4392,6 +4446,8 @@ static inline void mcb__add_trees(const mcb_model *m, const void *x, int values,
 
 /* ------------------------------------------------------------------------------------------------ exp, log and sqrt */
 
+/* exp, log and square root with the same bits on every machine. */
+
 static inline uint64_t mcb__mul_high(uint64_t a, uint64_t b) {
 #if defined(__SIZEOF_INT128__)
     __extension__ typedef unsigned __int128 mcb__u128;
@@ -4514,6 +4570,8 @@ MCB_API double mcb_sqrt(double x) {
 }
 
 /* ------------------------------------------------------------------------------------------------- sums of products */
+
+/* Products of rows with vectors of the file, and squared distances, with the same bits in every build. */
 
 /* Products x . z of rows with vectors of the file, or squared distances |x - z|^2. Feature j is added to sum number
  * j mod 8, in ascending order; mcb__total adds the 8 sums. A term is a product of two float32 numbers, which is exact in
@@ -4789,6 +4847,8 @@ static inline void mcb__sums(const float *x, size_t n_rows, size_t x_stride, con
 
 /* --------------------------------------------------------------------------------------- linear and kernel machines */
 
+/* Scores of linear and kernel machines. */
+
 /* Rounded to 29 significant bits, halves away from 0; 0 below 2^-700; NaN unless finite. Its products with float32
  * numbers are exact. */
 static inline double mcb__shortened(double v) {
@@ -4956,6 +5016,8 @@ static inline void mcb__add_machine(const mcb_model *m, const float *x, size_t n
 
 /* ------------------------------------------------------------------------------------------------------ sparse rows */
 
+/* Scores of sparse rows by linear and kernel machines. */
+
 /* Add x * coefficients of n classes to sums of 8 x MCB__T_CLASSES. */
 #define MCB__DEFINE_SPARSE(W, ATTRIBUTE)                                                           \
     ATTRIBUTE MCB__APART void mcb__sparse_##W(const float *column, size_t K, size_t nk, size_t n,  \
@@ -5031,6 +5093,8 @@ static inline void mcb__linear_sparse(const mcb_model *m, size_t n, const uint32
 }
 
 /* ----------------------------------------------------------------------------------------------------------- scores */
+
+/* Scores of any model, for one row or for many, and predictions from them. */
 
 /* Scores before any learner, for n_rows rows of mcb_score_width scores: the biases, or 0 where there is a decoder. */
 MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores) {
@@ -5209,6 +5273,8 @@ MCB_API uint32_t mcb_predict(const mcb_model *m, const float *x, double *scores)
 
 /* ------------------------------------------------------------------------------- the highest scores of few entries */
 
+/* The highest scores of very many classes, where leaves have numbers of few classes: the others keep their bias. */
+
 /* What a row finds and leaves behind: the scores are the biases. */
 typedef struct {
     double *score;         /* n_classes */
@@ -5305,6 +5371,8 @@ MCB_API void mcb_top_scores(const mcb_model *m, void *memory, const float *x, ui
 }
 
 /* ------------------------------------------------------------------------------------- hyperplanes that are left out */
+
+/* Prepares linear machines whose hyperplanes are left out where they cannot win. */
 
 /* Certified exits of linear machines. The hyperplanes of a few classes, the basis, may give those of all others but for
  * a small rest: w_k = sum_p share_kp w_p + rest_k. So it is after fewer rounds than classes, and with fewer features than
@@ -5602,6 +5670,8 @@ MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
 
 /* ---------------------------------------------------------------------------- rows of machines that leave some out */
 
+/* Predicts rows by a linear machine whose hyperplanes are left out where they cannot win. */
+
 /* A row of a linear machine: all its features, or n that are not 0. */
 typedef struct {
     const float *x;
@@ -5765,6 +5835,8 @@ static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, d
 }
 
 /* ------------------------------------------------------------------------------------------------------- early exit */
+
+/* Predictions that stop early, by certified, calibrated or rejection exits. */
 
 /* Ways to leave learners out, for models whose file has what they need.
  *   certified   the label is that of all learners
@@ -6071,6 +6143,8 @@ MCB_API int mcb_predict_early(const mcb_model *m, int way, const float *x, doubl
 
 /* ----------------------------------------------------------------------------------------- lazy features, integers */
 
+/* Rows that ask for their features one by one, and sparse rows and rows of integers. */
+
 /* Scores of rows that are not floats. */
 static inline void mcb__scores_of(const mcb_model *m, const void *x, int values, size_t n_rows,
                                   size_t stride, double *scores) {
@@ -6221,6 +6295,8 @@ MCB_API int mcb_scores_values(const mcb_model *m, int values, const void *x, siz
 
 /* ------------------------------------------------------------------------------------------------- features in use */
 
+/* Which features a model uses. */
+
 /* Set the bit of a feature; 1 if it was not set before. */
 static inline uint32_t mcb__use(unsigned char *used, uint32_t f) {
     unsigned char bit = (unsigned char)(1u << (f & 7));
@@ -6279,6 +6355,8 @@ MCB_API uint32_t mcb_used_features(const mcb_model *m, unsigned char *used) {
 }
 
 /* ---------------------------------------------------------------------------------------------------- probabilities */
+
+/* Probabilities from scores, and sets of labels. */
 
 /* The factor by which scores are multiplied on their way to probabilities, 1 / temperature, of a model that is
  * calibrated or whose loss asks for one; 0 for others. A calibration is one of all learners: where mcb_truncate has left

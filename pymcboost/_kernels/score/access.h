@@ -1,5 +1,7 @@
 /* ----------------------------------------------------------------------------------------- labels, truncation, text */
 
+/* Labels of classes, the number of learners, and models with fewer learners. */
+
 /* Label of class k of a model with integer labels (LABI); 0 for a model with text labels. */
 MCB_API int64_t mcb_label_int(const mcb_model *m, uint32_t k) {
     const mcb_section *s = &m->section[MCB_S_LABI];

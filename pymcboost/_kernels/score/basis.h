@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------- hyperplanes that are left out */
 
+/* Prepares linear machines whose hyperplanes are left out where they cannot win. */
+
 /* Certified exits of linear machines. The hyperplanes of a few classes, the basis, may give those of all others but for
  * a small rest: w_k = sum_p share_kp w_p + rest_k. So it is after fewer rounds than classes, and with fewer features than
  * classes. The products of a row with the basis then say what class k gets but for bound_k |x|, and only classes that

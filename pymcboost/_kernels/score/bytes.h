@@ -1,5 +1,7 @@
 /* ---------------------------------------------------------------------------------------------- little-endian loads */
 
+/* Reads numbers of the file, which are little-endian and may lie at any address. */
+
 #define MCB__SIGN UINT64_C(0x8000000000000000)
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__

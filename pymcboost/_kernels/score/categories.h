@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------------------- categories */
 
+/* Names and codes of categories, and on which side of a split they go. */
+
 /* Place of a feature among the categorical ones; their number if it is none of them. */
 static inline uint64_t mcb__category(const mcb_model *m, uint32_t feature) {
     const mcb_section *s = &m->section[MCB_S_CATF];

@@ -1,5 +1,7 @@
 /* --------------------------------------------------------------------------------------------------------- checksum */
 
+/* CRC-32C of bytes. */
+
 /* Entry [i][v]: what nibble i of 8 bytes, worth v, adds to the checksum. */
 static const uint32_t mcb__crc_table[16][16] = {
     {0x00000000u, 0x493c7d27u, 0x9278fa4eu, 0xdb448769u, 0x211d826du, 0x6821ff4au, 0xb3657823u,

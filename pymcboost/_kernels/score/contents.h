@@ -1,5 +1,7 @@
 /* --------------------------------------------------------------------------------------------- validation: contents */
 
+/* Checks the numbers in the sections: whatever could make scoring unsafe is refused. */
+
 static inline int mcb__finite(mcb_model *m, int slot, int status) {
     uint64_t i = mcb__not_finite(&m->section[slot]);
     return i < m->section[slot].count ? mcb__wrong_item(m, status, slot, i) : MCB_OK;

@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------- prepared trees: scores */
 
+/* Descends prepared trees, and adds the values of their leaves. */
+
 /* Copy the columns of a block of n_rows rows, `step` apart in v. */
 MCB__INLINE void mcb__copy_columns(const mcb__prepared *p, const mcb__block *block, const void *x,
                                    int values, size_t n_rows, size_t stride, size_t step,

@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------------------- early exit */
 
+/* Predictions that stop early, by certified, calibrated or rejection exits. */
+
 /* Ways to leave learners out, for models whose file has what they need.
  *   certified   the label is that of all learners
  *   calibrated  on held-out rows, at most a stated share of labels was another one

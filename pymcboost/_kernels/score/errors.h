@@ -1,5 +1,7 @@
 /* ----------------------------------------------------------------------------------------------------------- errors */
 
+/* Status codes, and their texts. */
+
 /* Every reason to refuse a file (1 to 99, in about the order in which they are looked for) or a call (100 and up).
  * X(name, number, message) */
 /* clang-format off */

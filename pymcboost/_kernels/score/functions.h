@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------------ exp, log and sqrt */
 
+/* exp, log and square root with the same bits on every machine. */
+
 static inline uint64_t mcb__mul_high(uint64_t a, uint64_t b) {
 #if defined(__SIZEOF_INT128__)
     __extension__ typedef unsigned __int128 mcb__u128;

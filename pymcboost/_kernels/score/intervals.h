@@ -1,5 +1,7 @@
 /* -------------------------------------------------------------------------------------------------- interval tables */
 
+/* Scores of interval tables: for each feature, what all its stumps together add in each interval of its values. */
+
 /* Integers that are ordered like the finite floats whose bits they are made of; -0 comes just below +0. */
 MCB__INLINE int64_t mcb__order(uint32_t bits) {
     return (int32_t)(bits ^ ((0 - (bits >> 31)) & 0x7fffffffu));

@@ -1,5 +1,7 @@
 /* --------------------------------------------------------------------------------------------------- prepared trees */
 
+/* How prepared trees lie in the memory that the caller provides. */
+
 /* The caller's memory holds these, one array after the other. Trees are taken in blocks that use few different columns.
  * A column is a feature together with the side that NaN takes: rows are copied column by column with infinities in
  * place of NaN, and from there on x <= threshold is all that is asked. */

@@ -1,5 +1,7 @@
 /* ----------------------------------------------------------------------------------------- lazy features, integers */
 
+/* Rows that ask for their features one by one, and sparse rows and rows of integers. */
+
 /* Scores of rows that are not floats. */
 static inline void mcb__scores_of(const mcb_model *m, const void *x, int values, size_t n_rows,
                                   size_t stride, double *scores) {

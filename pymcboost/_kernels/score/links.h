@@ -1,5 +1,7 @@
 /* ---------------------------------------------------------------------------------------------------- probabilities */
 
+/* Probabilities from scores, and sets of labels. */
+
 /* The factor by which scores are multiplied on their way to probabilities, 1 / temperature, of a model that is
  * calibrated or whose loss asks for one; 0 for others. A calibration is one of all learners: where mcb_truncate has left
  * some out, it is the factor that the loss asks for, or 0. */

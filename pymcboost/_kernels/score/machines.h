@@ -1,5 +1,7 @@
 /* --------------------------------------------------------------------------------------- linear and kernel machines */
 
+/* Scores of linear and kernel machines. */
+
 /* Rounded to 29 significant bits, halves away from 0; 0 below 2^-700; NaN unless finite. Its products with float32
  * numbers are exact. */
 static inline double mcb__shortened(double v) {

@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------------------------ model */
 
+/* A model in memory: its kinds, links and sections. It points into the bytes of the file. */
+
 enum mcb_kind {
     MCB_KIND_STUMPS = 1,
     MCB_KIND_INTERVALS = 2,

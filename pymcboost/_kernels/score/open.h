@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------------------------- open */
 
+/* Opens a file: its header, its table of sections, and all checks. */
+
 static inline int mcb__letter(unsigned char c) {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
 }

@@ -1,5 +1,7 @@
 /* ----------------------------------------------------------------------------------------------------- packed trees */
 
+/* Reads and checks packed trees, whose numbers have few bits each. */
+
 /* What the section PACK holds: 32 bytes, tables of features, thresholds and values of leaves, then numbers of few bits. */
 typedef struct {
     uint64_t n_trees, n_splits, n_features, n_thresholds, n_values, least,

@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------- scores of packed trees */
 
+/* Scores of packed trees. */
+
 /* Leaf of a tree whose splits are those from i to end. values is a constant where rows are floats. */
 MCB__INLINE uint64_t mcb__pack_leaf(const mcb__pack *p, const void *x, int values, uint64_t i,
                                     uint64_t end, uint64_t leaf) {

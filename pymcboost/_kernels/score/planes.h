@@ -1,5 +1,7 @@
 /* ---------------------------------------------------------------------------- rows of machines that leave some out */
 
+/* Predicts rows by a linear machine whose hyperplanes are left out where they cannot win. */
+
 /* A row of a linear machine: all its features, or n that are not 0. */
 typedef struct {
     const float *x;

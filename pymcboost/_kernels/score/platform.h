@@ -1,5 +1,7 @@
 /* --------------------------------------------------------------------------------------------------------- platform */
 
+/* Limits of the format, and what depends on the compiler: vectors, inlining, floating-point contraction. */
+
 #define MCB_FORMAT_MAJOR 1
 #define MCB_FORMAT_MINOR 12
 #define MCB_MAX_CLASSES 65535u

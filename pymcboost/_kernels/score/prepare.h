@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------- prepared trees: the whole */
 
+/* Prepares a model for fast scoring: plans the blocks of trees, and fills the memory. */
+
 /* Divide the trees into blocks. With split, column and block, write the columns of splits, the columns and the blocks;
  * without, count. False if a tree has too many columns or splits. */
 static inline int mcb__plan(const mcb_model *m, uint64_t *n_blocks, uint64_t *n_columns,

@@ -1,5 +1,7 @@
 /* ---------------------------------------------------------------------------------- prepared trees: descents in ranks */
 
+/* Descends trees that are laid out in ranks, 16 descents at a time, with AVX-512. */
+
 #if MCB__VECTOR && (MCB__CHOOSE || defined(__AVX512F__))
 
 typedef uint32_t mcb__u16x __attribute__((vector_size(64)));

@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------ prepared trees: ranks */
 
+/* Lays prepared trees out in ranks: each value of a row becomes the number of thresholds of its column below it. */
+
 static inline size_t mcb__room(uint64_t count, size_t size) {
     return ((size_t)count * size + 7) / 8 * 8;
 }

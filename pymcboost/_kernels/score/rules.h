@@ -1,5 +1,7 @@
 /* --------------------------------------------------------------------------------------------- validation: sections */
 
+/* Which sections each kind of model has, and how a refusal is reported. */
+
 static inline int mcb__fail(mcb_model *m, int status, const unsigned char *tag, uint64_t offset) {
     uint64_t found = m->error_found, expected = m->error_expected;
     int numbers = m->error_has_numbers;

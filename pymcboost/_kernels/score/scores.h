@@ -1,5 +1,7 @@
 /* ----------------------------------------------------------------------------------------------------------- scores */
 
+/* Scores of any model, for one row or for many, and predictions from them. */
+
 /* Scores before any learner, for n_rows rows of mcb_score_width scores: the biases, or 0 where there is a decoder. */
 MCB_API void mcb_start_scores(const mcb_model *m, size_t n_rows, double *scores) {
     size_t r, k, K = mcb_score_width(m);

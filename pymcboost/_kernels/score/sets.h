@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------- prepared trees: sets of categories */
 
+/* Prepares splits on sets of categories. */
+
 /* Whether splits ask for sets. */
 static inline int mcb__has_sets(const mcb_model *m) {
     return m->section[MCB_S_COFF].count > 1;

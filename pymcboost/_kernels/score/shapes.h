@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------- validation: numbers of items */
 
+/* Checks how many items each section has. */
+
 static inline int mcb__need_count(mcb_model *m, int slot, uint64_t count) {
     const mcb_section *s = &m->section[slot];
     if (s->count == count) return MCB_OK;

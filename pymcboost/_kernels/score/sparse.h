@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------------------ sparse rows */
 
+/* Scores of sparse rows by linear and kernel machines. */
+
 /* Add x * coefficients of n classes to sums of 8 x MCB__T_CLASSES. */
 #define MCB__DEFINE_SPARSE(W, ATTRIBUTE)                                                           \
     ATTRIBUTE MCB__APART void mcb__sparse_##W(const float *column, size_t K, size_t nk, size_t n,  \

@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------------ stumps: many rows */
 
+/* Scores of stumps for many rows. */
+
 #if MCB__VECTOR
 
 #define MCB__TILE_BEGIN(k, W)                                                                      \

@@ -1,5 +1,7 @@
 /* -------------------------------------------------------------------------------------------------- stumps: one row */
 
+/* Scores of stumps for one row. */
+
 /* A learner's side is held as a mask: 0 for right; for left the sign bit when the left value is minus the right one,
  * and all ones when the file has left values of its own. */
 

@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------------- sums of products */
 
+/* Products of rows with vectors of the file, and squared distances, with the same bits in every build. */
+
 /* Products x . z of rows with vectors of the file, or squared distances |x - z|^2. Feature j is added to sum number
  * j mod 8, in ascending order; mcb__total adds the 8 sums. A term is a product of two float32 numbers, which is exact in
  * double, so that fusing it with the addition changes nothing; and a sum that begins at +0 is never -0, so that leaving

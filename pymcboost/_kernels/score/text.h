@@ -1,5 +1,7 @@
 /* -------------------------------------------------------------------------------------- validation: labels and text */
 
+/* Checks that labels and names are valid UTF-8. */
+
 /* Bytes of the valid UTF-8 character at p, or 0. Refuses overlong forms, surrogates and anything above U+10FFFF. */
 static inline int mcb__utf8(const unsigned char *p, uint64_t left) {
     uint32_t c = p[0], n, i, value;

@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------- the highest scores of few entries */
 
+/* The highest scores of very many classes, where leaves have numbers of few classes: the others keep their bias. */
+
 /* What a row finds and leaves behind: the scores are the biases. */
 typedef struct {
     double *score;         /* n_classes */

@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------- prepared trees: one row, or many */
 
+/* Scores of prepared trees, for one row or for many. */
+
 /* Whether trees from <= t < to can be descended in ranks. */
 MCB__INLINE int mcb__all_ranked(const mcb__prepared *p, uint64_t from, uint64_t to) {
     return p->ranks && from == 0 && to == p->block[1].tree;

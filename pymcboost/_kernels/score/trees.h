@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------ trees as they are in the file */
 
+/* Scores of trees as they lie in the file, without preparation. */
+
 /* First split of a tree. */
 static inline uint64_t mcb__tree_begin(const mcb_model *m, uint64_t tree) {
     uint64_t t, begin = 0;

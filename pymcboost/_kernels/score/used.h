@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------------- features in use */
 
+/* Which features a model uses. */
+
 /* Set the bit of a feature; 1 if it was not set before. */
 static inline uint32_t mcb__use(unsigned char *used, uint32_t f) {
     unsigned char bit = (unsigned char)(1u << (f & 7));

@@ -1,5 +1,7 @@
 /* ------------------------------------------------------------------------------------------------ values of features */
 
+/* Reads features of a row, of whatever type it stores them in. */
+
 /* What the features of a row are stored as. Integers of 8 and 16 bits are exact in float32, so that x <= threshold has the
  * same answer for them. */
 enum mcb_values { MCB_VALUES_F32 = 0, MCB_VALUES_U8 = 1, MCB_VALUES_I16 = 2, MCB__VALUES_LAZY = 3 };

@@ -1,5 +1,7 @@
 /* ----------------------------------------------------------------------------------------------- vectors of doubles */
 
+/* Vector types for doubles, and the choice of their width. */
+
 #if MCB__VECTOR
 
 /* Additions with vectors of 2, 4 or 8 doubles: over the classes of one row, or over rows. A chain is one lane. */
