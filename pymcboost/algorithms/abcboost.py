@@ -352,7 +352,7 @@ class LogitBoostClassifier(ClassTreesClassifier):
 
     References
     ----------
-    P. Li, Robust LogitBoost and adaptive base class (ABC) LogitBoost, UAI 2010, equation 7.
+    P. Li, Robust LogitBoost and adaptive base class (ABC) LogitBoost, UAI 2010.
 
     Examples
     --------
@@ -378,7 +378,7 @@ class MartClassifier(ClassTreesClassifier):
 
     References
     ----------
-    P. Li, Robust LogitBoost and adaptive base class (ABC) LogitBoost, UAI 2010, equation 8.
+    P. Li, Robust LogitBoost and adaptive base class (ABC) LogitBoost, UAI 2010.
 
     Examples
     --------

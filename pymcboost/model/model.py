@@ -201,7 +201,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """Class labels in sorted order: ndarray of shape (K,)."""
+        """Class labels in sorted order. Strings may be an object array, if their lengths differ much."""
         if self._classes is None:
             self._classes = file.class_labels(self._sections())
             self._classes.flags.writeable = False

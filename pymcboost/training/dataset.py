@@ -131,10 +131,11 @@ class Dataset:
         Parameters
         ----------
         source : iterable or callable
-            Blocks (X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score), in which sample_weight may be
-            None. They are arrays, memory maps or data frames without categorical columns. y may have any form that
-            ``fit`` accepts, but the same in all blocks. The source is a list or another object that can be iterated
-            several times, or a function without arguments that starts again on each call, such as a generator function.
+            Source of the blocks: a list or another object that can be iterated several times, or a function without
+            arguments that starts again on each call, such as a generator function. A block is a tuple (X, y),
+            (X, y, sample_weight) or (X, y, sample_weight, init_score), in which sample_weight may be None. X is an
+            array, a memory map or a data frame without categorical columns. y may have any form that ``fit`` accepts,
+            but the same in all blocks.
         categorical_features : array-like of int or str, default=None
             Columns that hold codes of categories.
         max_bins : int, default=256
@@ -203,7 +204,7 @@ class Dataset:
 
     @property
     def classes(self) -> NDArray[Any]:
-        """Class labels of all rows in sorted order: ndarray of shape (n_classes,)."""
+        """Class labels of all rows in sorted order."""
         return self._set.classes
 
     @property

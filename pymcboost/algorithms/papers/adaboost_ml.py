@@ -86,8 +86,8 @@ class AdaBoostMLClassifier(ClassicClassifier):
     multiplies the loss. The length of a margin vector does not matter, because the step scales it.
 
     The loss is minimal if the probability of class k is proportional to 1 + exp(F_k). The model stores F / 2, and
-    ``predict_proba`` is its softmax. The two agree for two classes, and approximately for small F. Calibrated
-    probabilities (``calibrate``) are better.
+    ``predict_proba`` is its softmax. The two agree for two classes, and approximately for small F. Set
+    ``calibrate`` for better probabilities.
 
     References
     ----------
