@@ -117,7 +117,7 @@ def in_order(monkeypatch, order):
         mu[order] = column
         return found
 
-    monkeypatch.setattr(rounds.colours, "recolour", in_turn)
+    monkeypatch.setattr(rounds.output_codes, "recolour", in_turn)
     monkeypatch.setattr(
         rounds.columns, "one_vs_all", lambda k, n_classes: one_vs_all(order[k], n_classes)
     )
