@@ -9,6 +9,7 @@ import argparse
 import importlib
 import os
 import re
+import textwrap
 from pathlib import Path
 from unittest import mock
 
@@ -68,7 +69,12 @@ def entry(shown, details, text, defaults, for_whom):
     elif details:
         allowed, _, remark = details.partition("; ")
         details = f" Allowed: {allowed}." + (remark and f" {remark[0].upper()}{remark[1:]}.")
-    return f"- `{shown}`{for_whom}: {text}.{details}{default}\n"
+    line = f"- `{shown}`{for_whom}: {text}.{details}{default}"
+    kept = re.sub("`[^`]*`", lambda code: code[0].replace(" ", "\0"), line)  # code is not broken
+    wrapped = textwrap.fill(
+        kept, 120, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+    )
+    return wrapped.replace("\0", " ") + "\n"
 
 
 def listed(names):
