@@ -42,7 +42,7 @@ def compare(algorithm, X, y, rounds, options, weight=None):
     expected, losses, F = slow(y, K, rounds, learners(X, K, options), weight)
     with warnings.catch_warnings():
         warnings.filterwarnings(
-            "ignore", "every weak learner gets half of the weight wrong: the model is constant"
+            "ignore", "every weak learner misclassifies half of the weight: the model is constant"
         )
         model = cls(n_estimators=rounds, **options).fit(X, y, weight)
     assert model.n_estimators_ == len(expected)

@@ -637,7 +637,7 @@ def test_dump_into_a_missing_folder(tmp_path):
     path = tmp_path / "no" / "t.svm"
     with pytest.raises(
         FileNotFoundError,
-        match=f"no such folder for the file {path}; make it first: '{path.parent}'",
+        match=f"the folder for the file {path} does not exist; create it first: '{path.parent}'",
     ):
         dump_svmlight(path, np.ones((1, 1)), [1])
 

@@ -224,7 +224,7 @@ def test_patience_is_exactly_as_long_as_asked(patience):
     assert state.history["val_error"] == [0.5, 0.4, 0.3]
     assert (
         state.ended
-        == f"the validation error did not improve in {patience} round{'s' * (patience > 1)} more"
+        == f"the validation error did not improve for {patience} round{'s' * (patience > 1)}"
     )
 
 
