@@ -364,7 +364,7 @@ def test_solves_that_have_not_converged_are_told_once(solver, monkeypatch):
     X, y = load_iris(return_X_y=True)
     with pytest.warns(UserWarning) as said:
         HingeBoostOCClassifier(n_estimators=4, solver=solver, random_state=0).fit(1e12 * X, y)
-    (text,) = (str(one.message) for one in said if "not converged" in str(one.message))
+    (text,) = (str(one.message) for one in said if "did not converge" in str(one.message))
     assert re.search(r"not converge in \d+ of \d+ solves: .* up to [\d.e+-]+, but tol=0.001", text)
     assert len(said) <= 2 and {one.filename for one in said} == {__file__}
 

@@ -285,7 +285,7 @@ def test_wrong_input_is_explained():
         ([4], "there is no column 4; X has 4 columns, numbered from 0"),
         ([-10, 0], "there is no column -10; X has 4 columns, numbered from 0"),
         ([True, False], "must be 'from_dtype', None, a mask of 4 columns, or"),
-        ([3], "column 'number' holds .*; .* integers from 0 to 65534"),
+        ([3], "column 'number' holds .*; .* integer codes from 0 to 65534"),
     ):
         with pytest.raises(ValueError, match=message):
             VectorTreeBoostClassifier(**SMALL, categorical_features=wanted).fit(X, y)
