@@ -328,7 +328,7 @@ def test_what_is_refused(client):
             {"X_val": dX, "y_val": divided(y, size=500)[0]},
             "^y_val has 3 partitions, but X_val has 4",
         ),
-        ({"X_val": dX.rechunk((400, 3)), "y_val": dy}, "^X_val has 2 .* rows: X_val.rechunk"),
+        ({"X_val": dX.rechunk((400, 3)), "y_val": dy}, "^X_val is split into 2 .* X_val.rechunk"),
     ):
         with pytest.raises((TypeError, ValueError), match=message):
             model.fit(dX, dy, **given)
