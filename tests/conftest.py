@@ -2,7 +2,9 @@
 
 import gc
 import os
+import shutil
 import sys
+import tempfile
 from collections import Counter
 from pathlib import Path
 from zlib import crc32
@@ -38,6 +40,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        # The processes of a run share the programs that tests compile (c/build.py).
+        os.environ["PYMCBOOST_TEST_PROGRAMS"] = tempfile.mkdtemp(prefix="pymcboost-programs-")
     if config.option.without_posix:
         import importlib
 
@@ -48,6 +53,11 @@ def pytest_configure(config):
         sys.modules.pop("sitecustomize", None)
         sys.path.insert(0, folder)
         importlib.import_module("sitecustomize")
+
+
+def pytest_unconfigure(config):
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ.pop("PYMCBOOST_TEST_PROGRAMS"), ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config, items):

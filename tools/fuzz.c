@@ -257,6 +257,7 @@ static int use(mcb_model *m) {
     free(x);
     free(scores);
     free(one);
+    (void)touched;
     return 0;
 }
 

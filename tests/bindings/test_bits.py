@@ -28,7 +28,7 @@ def same(command, folder):
 
 @pytest.mark.slow
 def test_c(tmp_path):
-    program = build(C / "example.c", tmp_path, ["cc", "-std=c99", "-O1"])
+    program = build(C / "example.c", ["cc", "-std=c99", "-O1"])
     for name in MODELS:
         model, rows, wanted = written(name, tmp_path)
         label, *numbers = zip(
@@ -41,14 +41,14 @@ def test_c(tmp_path):
 
 
 def test_cpp(tmp_path):
-    same([build(C / "bits.cpp", tmp_path, ["c++", "-std=c++11", "-O0", *STRICT])], tmp_path)
+    same([build(C / "bits.cpp", ["c++", "-std=c++11", "-O0", *STRICT])], tmp_path)
 
 
 @pytest.mark.parametrize(
     ("compiler", "source"), [("cc -std=c99", "score.c"), ("c++ -std=c++11", "score.cpp")]
 )
 def test_examples_score_a_row(compiler, source, tmp_path):
-    program = build(EXAMPLES / source, tmp_path, [*compiler.split(), "-O0", *STRICT])
+    program = build(EXAMPLES / source, [*compiler.split(), "-O0", *STRICT])
     row = np.where(np.arange(64) == 42, 9, 0)[None]
     model = Model.from_ensemble(random_stumps(70, 64, 10), range(10))
     model.save(tmp_path / "model.mcb")

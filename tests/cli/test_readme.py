@@ -3,6 +3,8 @@
 import doctest
 import os
 import re
+import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -10,9 +12,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c.build import SANITIZERS, STRICT, build, c_compiler
+from cli.programs import call
 from sklearn.base import clone
 
-import pymcboost
 from pymcboost import MCBoostClassifier, VectorTreeBoostClassifier
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,11 +94,17 @@ def run_python(text, names, page):
     return test.globs
 
 
-def run_console(text, folder):
-    """Run commands and compare what they print."""
+def run_console(text, folder, in_a_shell):
+    """Run commands and compare what they print; our own programs run in this process, which starts them at once."""
     for step in re.split(r"^\$ ", text, flags=re.M)[1:]:
         command, _, expected = step.partition("\n")
-        assert run(command, folder) == expected, command
+        program, *words = shlex.split(command)
+        if program in PROGRAMS and not (in_a_shell or re.search(r"[|<>$&;*]", command)):
+            done = call(PROGRAMS[program], *words, cwd=folder)
+            assert done.returncode == 0, (command, done.stderr)
+            assert done.stdout == expected, command
+        else:
+            assert run(command, folder) == expected, command
 
 
 @pytest.mark.parametrize(("page", "kinds"), PAGES.items(), ids=PAGES)
@@ -109,7 +118,7 @@ def test_examples(page, kinds, folder, monkeypatch):
         if kind == "python":
             names = run_python(text, names, page)
         else:
-            run_console(text, folder)
+            run_console(text, folder, in_a_shell=page == "README.md")
 
 
 @pytest.mark.parametrize(
@@ -154,8 +163,10 @@ def test_links_lead_somewhere(page):
         assert (folder / target).exists(), target
 
 
-def test_the_example_in_python(folder):
-    assert run("python examples/digits.py", folder).endswith("error: 1.1%\n")
+def test_the_example_in_python(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    runpy.run_path("examples/digits.py", run_name="__main__")
+    assert capsys.readouterr().out.endswith("error: 1.1%\n")
 
 
 def test_the_example_in_shell(folder):
@@ -165,27 +176,9 @@ def test_the_example_in_shell(folder):
 
 
 @pytest.fixture(scope="module")
-def c_example(tmp_path_factory):
-    """The example in C, compiled with all warnings as errors and, where there is one, an address sanitizer."""
-    folder = tmp_path_factory.mktemp("c")
-    strict = [
-        "cc",
-        "-std=c99",
-        "-O0",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-pedantic",
-        "-I",
-        pymcboost.get_include(),
-    ]
-    for sanitizers in (["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"], []):
-        command = [*strict, *sanitizers, str(C_PROGRAM), "-o", "score"]
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-        if done.returncode == 0:
-            break
-    assert done.returncode == 0, done.stderr
-    return folder / "score"
+def c_example():
+    """The example in C, compiled with all warnings as errors and with sanitizers."""
+    return build(C_PROGRAM, [c_compiler(*SANITIZERS), "-std=c99", "-O0", *STRICT, *SANITIZERS])
 
 
 def c_prints(program, path):

@@ -17,7 +17,7 @@ from mpi4py import MPI
 from pymcboost.comm import MPIWorkers
 from pymcboost.registry import PUBLIC, get_plain_class, load
 
-ROWS, ROUNDS, TIMEOUT, OF_STOPPED = 2000, 8, 2.5, 1.0
+ROWS, ROUNDS, TIMEOUT, OF_STOPPED = 800, 8, 2.5, 1.0
 MORE = {
     "ABCLogitBoostClassifier": {"calibrate": "temperature"},
     "MCBoostClassifier": {"weak_learner": "tree", "categorical_features": [4]},

@@ -68,7 +68,7 @@ def program(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cpp")
     (folder / "use.cpp").write_text(PROGRAM)
     command = ["g++", "-std=c++11", "-O0", "-DMCB_NO_VECTOR", "-fsanitize=address", *STRICTEST]
-    return build(folder / "use.cpp", folder, command)
+    return build(folder / "use.cpp", command)
 
 
 def run(program, *arguments):
@@ -161,7 +161,7 @@ int main(int n, char **argv) {
 def test_without_exceptions(tmp_path):
     (tmp_path / "use.cpp").write_text(WITHOUT_EXCEPTIONS)
     program = build(
-        tmp_path / "use.cpp", tmp_path, ["g++", "-std=c++11", "-O0", "-fno-exceptions", *STRICTEST]
+        tmp_path / "use.cpp", ["g++", "-std=c++11", "-O0", "-fno-exceptions", *STRICTEST]
     )
     data = Model.from_ensemble(random_trees(20, 9, 5, "vector"), range(5)).to_bytes()
     for name, part in (

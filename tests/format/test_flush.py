@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bindings.models import MODELS
-from c.build import STRICT, build
+from c.build import STRICT, build, c_compiler
 
 from pymcboost import MartClassifier, MCBoostClassifier
 from pymcboost.export import from_xgboost
@@ -17,12 +17,8 @@ SMALLEST = np.finfo(np.float32).tiny
 
 
 @pytest.fixture(scope="module", params=["-DMCB_SIMD", "-DMCB_NO_VECTOR", "-DMCB_PLAIN"])
-def program(request, tmp_path_factory):
-    return build(
-        PROGRAM,
-        tmp_path_factory.mktemp("flush"),
-        ["gcc", "-std=c99", "-O0", request.param, *STRICT],
-    )
+def program(request):
+    return build(PROGRAM, [c_compiler(), "-std=c99", "-O0", request.param, *STRICT])
 
 
 def check(program, model, rows, folder):

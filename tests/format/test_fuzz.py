@@ -1,67 +1,108 @@
 """Random damage, by the fuzz program."""
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from c.build import SANITIZERS, c_compiler
 
 HEADER = Path(__file__).resolve().parents[2] / "pymcboost" / "include" / "mcb.h"
-# Most of the time of the quick tests went to the compiler, and to rows of many features.
-QUICK = ["--optimize", "0", "--builds", "simd,scalar", "--widest", str(1 << 16)]
-FUZZ = Path(__file__).resolve().parents[2] / "tools" / "fuzz.py"
+# The quick tests compile two programs: one with sanitizers, and one with other builds to compare. Without optimisation
+# most of the time still goes to the compiler, and to rows of many features.
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
+QUICK = ["--optimize", "0", "--widest", str(1 << 16)]
+BUILDS = ["--no-sanitizers", "--builds", "simd,scalar", *QUICK]
 
 
 def run(*options):
-    return subprocess.run([sys.executable, str(FUZZ), *options], capture_output=True, text=True)
+    command = [sys.executable, str(TOOLS / "fuzz.py"), *options]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def fuzz(*options):
     done = run(*options)
     assert done.returncode == 0, done.stdout + done.stderr
+    return counted(done.stdout)
+
+
+def counted(text):
+    """How many files had each status."""
     counts = {}
-    for line in done.stdout.splitlines():
+    for line in text.splitlines():
         if line.startswith(" "):
             count, status, _ = line.split(maxsplit=2)
             counts[int(status)] = int(count)
     return counts
 
 
-def test_every_change_is_refused():
-    counts = fuzz("--count", "5000", "--no-sanitizers", "--alone", *QUICK)
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """compile_all of the fuzz program, which makes each program once."""
+    sys.path.append(str(TOOLS))
+    tool, made = importlib.import_module("fuzz"), {}
+    compile_all = tool.compile_all
+
+    def compiled(options, folder, names, flags):
+        key = repr((names, flags))
+        if key not in made:
+            made[key] = compile_all(options, tmp_path_factory.mktemp("fuzz"), names, flags)
+        return made[key]
+
+    yield tool, compiled
+    sys.path.remove(str(TOOLS))
+
+
+@pytest.fixture
+def quick(programs, monkeypatch, capfd):
+    """The fuzz program in this process."""
+    tool, compiled = programs
+    monkeypatch.setattr(tool, "compile_all", compiled)
+
+    def call(*options):
+        status = tool.main(["--compiler", c_compiler(*SANITIZERS), *options])
+        out, err = capfd.readouterr()
+        assert status == 0, out + err
+        return counted(out)
+
+    return call
+
+
+def test_every_change_is_refused(quick):
+    counts = quick("--count", "5000", *BUILDS)
     assert sum(counts.values()) == 5000
     assert 0 not in counts
 
 
-def test_repaired_files_are_harmless():
-    counts = fuzz("--repaired", "--count", "250", "--alone", *QUICK)
+def test_repaired_files_are_harmless(quick):
+    counts = quick("--repaired", "--count", "250", "--alone", *QUICK)
     assert sum(counts.values()) == 250
     assert counts[0] > 15
     assert len(counts) > 25
 
 
-def test_drawn_files_score_alike_in_all_builds_and_in_the_slow_twin():
-    counts = fuzz("--shapes", "--count", "500", "--no-sanitizers", *QUICK)
+def test_drawn_files_score_alike_in_all_builds_and_in_the_slow_twin(quick):
+    counts = quick("--shapes", "--count", "500", *BUILDS)
     assert sum(counts.values()) == 500
     assert counts[0] > 150
     assert counts[55] > 0
     assert len(counts) > 25
 
 
-def kept(*options):
-    counts = fuzz("--kept", *options)
+def check_kept(counts):
     assert sum(counts.values()) > 500
     assert counts[0] > 300
     assert len(counts) > 50
 
 
-def test_files_that_guided_fuzzing_kept():
-    kept("--no-sanitizers", "--alone", *QUICK)
+def test_files_that_guided_fuzzing_kept(quick):
+    check_kept(quick("--kept", *BUILDS))
 
 
 @pytest.mark.slow
 def test_files_that_guided_fuzzing_kept_in_full():
-    kept()
+    check_kept(fuzz("--kept"))
 
 
 @pytest.mark.slow

@@ -1,13 +1,12 @@
 """Labels above their thresholds in C are those of Python."""
 
-import shutil
 import subprocess
 
 import numpy as np
 import pytest
+from c.build import STRICT, build, c_compiler
 from reference.scoring import random_rows, random_trees
 
-import pymcboost
 from pymcboost.model.model import Model
 
 PROGRAM = r"""
@@ -33,7 +32,6 @@ int main(int argc, char **argv) {
 """
 
 
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 @pytest.mark.parametrize("above", [None, [0.5, -0.25, 0.0, 1.0, -2.0]])
 def test_labels_above_their_thresholds(tmp_path, above):
     trees = random_trees(9, 4, 5, "vector", seed=2)
@@ -42,19 +40,9 @@ def test_labels_above_their_thresholds(tmp_path, above):
     if above is not None:
         model = model.with_thresholds(above)
         model = model.with_thresholds(model.raw_scores(X)[0])  # also scores that lie on them
-    source, program = tmp_path / "labels.c", tmp_path / "labels"
+    source = tmp_path / "labels.c"
     source.write_text(PROGRAM)
-    command = [
-        "gcc",
-        "-std=c99",
-        "-O0",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        "-pedantic",
-        f"-I{pymcboost.get_include()}",
-    ]
-    subprocess.run([*command, str(source), "-o", str(program)], check=True)
+    program = build(source, [c_compiler(), "-std=c99", "-O0", *STRICT])
     model.save(tmp_path / "m.mcb")
     X.astype(np.float32).tofile(tmp_path / "rows")
     done = subprocess.run(

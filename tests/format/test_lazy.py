@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from c.build import STRICTEST, build
+from c.build import STRICTEST, build, c_compiler
 from reference import modelreader
 from reference.scoring import (
     exits_of_sets,
@@ -27,16 +27,15 @@ from pymcboost.model.model import Model
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "lazy.c"
 BUILDS = {
-    "c": ["gcc", "-std=c99", "-O0"],
+    "c": [c_compiler(), "-std=c99", "-O0"],
     "c++": ["g++", "-x", "c++", "-std=c++11", "-O1", "-DMCB_SIMD"],
 }
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """The program of a build, which is made once."""
-    folder = tmp_path_factory.mktemp
-    return cache(lambda name: build(SOURCE, folder("lazy"), [*BUILDS[name], *STRICTEST]))
+def compiled():
+    """The program of a build."""
+    return cache(lambda name: build(SOURCE, [*BUILDS[name], *STRICTEST]))
 
 
 def run(program, folder, model, rows, *arguments):

@@ -5,25 +5,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c.build import SANITIZERS, STRICT, build, c_compiler
 
-import pymcboost
 from pymcboost.model.linear import LinearMachine
 from pymcboost.model.model import Model
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "planes.c"
-STRICT = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
-SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
-@pytest.mark.parametrize(
-    "build", [["-O0", "-DMCB_SIMD"], ["-O0", "-DMCB_NO_VECTOR", *SANITIZERS], ["-O0", "-mfma"]]
-)
-def test_c_gives_the_classes_and_hyperplanes_of_python(tmp_path, build):
+@pytest.mark.parametrize("options", [["-DMCB_SIMD"], ["-DMCB_NO_VECTOR", *SANITIZERS], ["-mfma"]])
+def test_c_gives_the_classes_and_hyperplanes_of_python(tmp_path, options):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(50, 37)) * (rng.random((50, 37)) < 0.5)).astype(np.float32)
-    program = str(tmp_path / "planes")
-    flags = ["-std=c99", *STRICT, *build, f"-I{pymcboost.get_include()}"]
-    subprocess.run(["gcc", *flags, str(SOURCE), "-o", program], check=True)
+    program = build(SOURCE, [c_compiler(*options), "-std=c99", "-O0", *STRICT, *options])
     X.tofile(tmp_path / "rows")
     for rank in (3, 30):
         coef = rng.integers(-1, 2, (30, rank)) @ rng.normal(size=(rank, 37))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from c.build import STRICTEST, build
+from c.build import STRICTEST, build, c_compiler
 from reference import modelreader
 from reference.scoring import (
     random_entries,
@@ -34,17 +34,14 @@ BUILDS = {
     "native": ["-O3", "-march=native", "-ffp-contract=fast"],
 }
 HEADER = Path(pymcboost.get_include(), "mcb.h")
-COMMAND = ["gcc", "-std=c99", "-O0"]
+COMMAND = [c_compiler(), "-std=c99", "-O0"]
 AVX512 = {"avx512f", "avx512vl", "avx512dq", "avx512bw"}
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory):
-    """The program of a build, which is made once."""
-    folder = tmp_path_factory.mktemp
-    return cache(
-        lambda name: build(SOURCE, folder("prepared"), [*COMMAND, *BUILDS[name], *STRICTEST])
-    )
+def compiled():
+    """The program of a build."""
+    return cache(lambda name: build(SOURCE, [*COMMAND, *BUILDS[name], *STRICTEST]))
 
 
 def has_avx512():
@@ -117,9 +114,7 @@ def test_groups_of_rows(compiled, n_classes, tmp_path):
     [["clang", "-O2"], pytest.param(["gcc", "-O2", "-DMCB_SIMD"], marks=pytest.mark.slow)],
 )
 def test_calls_take_no_more_stack_than_the_header_says(compiler, tmp_path):
-    program = build(
-        SOURCE.with_name("stack.c"), tmp_path, [*compiler, "-std=c99", "-pthread", *STRICTEST]
-    )
+    program = build(SOURCE.with_name("stack.c"), [*compiler, "-std=c99", "-pthread", *STRICTEST])
     pieces = (
         r"_sparse: (\d+); prepared trees (\d+), .*; machines (\d+)\n",
         r".*mcb_add_learners: (\d+); prepared trees (\d+)\n",
@@ -191,8 +186,8 @@ def test_a_program_with_one_call_takes_no_arrays_of_others(level, tmp_path):
     assert int(re.search(r":go\t(\d+)", (tmp_path / "one.su").read_text())[1]) < 2048
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [[], ["-DMCB_SIMD"]])
-@pytest.mark.part(2)
 def test_no_frame_is_larger_than_the_header_says(flags, tmp_path):
     flags = [*flags, f"-I{pymcboost.get_include()}", "-fstack-usage"]
     command = ["gcc", "-O2", *flags, "-c", SOURCE, "-o", tmp_path / "m.o"]

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from c.build import STRICTEST, build
+from c.build import STRICTEST, build, c_compiler
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "threads.c"
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.mcb"))
@@ -27,8 +27,9 @@ def check(command, files):
 
 
 @pytest.fixture(scope="module")
-def sanitized(tmp_path_factory):
-    return build(SOURCE, tmp_path_factory.mktemp("tsan"), [*COMMAND, "-fsanitize=thread"])
+def sanitized():
+    compiler = c_compiler("-fsanitize=thread")
+    return build(SOURCE, [compiler, *COMMAND[1:], "-fsanitize=thread"])
 
 
 def test_thread_sanitizer(sanitized):
@@ -51,7 +52,7 @@ def test_thread_sanitizer_finds_a_race(tmp_path):
     broken.write_text(
         text.replace(its_own, f"{its_own} tasks[i].scores = tasks[0].scores; if (i) continue;")
     )
-    program = build(broken, tmp_path, [*COMMAND, "-fsanitize=thread"])
+    program = build(broken, [*COMMAND, "-fsanitize=thread"])
     done = subprocess.run(
         ["setarch", "-R", str(program), str(FIRST[0]), "8"], capture_output=True, text=True
     )
@@ -62,5 +63,5 @@ def test_thread_sanitizer_finds_a_race(tmp_path):
 def test_valgrind(tmp_path):
     if not shutil.which("valgrind"):
         pytest.skip("valgrind is not installed")
-    program = build(SOURCE, tmp_path, COMMAND)
+    program = build(SOURCE, COMMAND)
     check(["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", str(program)], GOLDEN)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bindings.models import MODELS
-from c.build import STRICTEST, build
+from c.build import SANITIZERS, STRICTEST, build, c_compiler
 from reference.scoring import random_kernel, random_linear, random_stumps, random_trees
 
 from pymcboost.model.model import Model
@@ -16,16 +16,9 @@ SOURCE = Path(__file__).resolve().parents[1] / "c" / "used.c"
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory):
-    command = [
-        "gcc",
-        "-std=c99",
-        "-O0",
-        "-DMCB_NO_VECTOR",
-        "-fsanitize=address,undefined",
-        *STRICTEST,
-    ]
-    return build(SOURCE, tmp_path_factory.mktemp("used"), command)
+def program():
+    options = ["-std=c99", "-O0", "-DMCB_NO_VECTOR", *SANITIZERS, *STRICTEST]
+    return build(SOURCE, [c_compiler(*SANITIZERS), *options])
 
 
 def models():

@@ -32,7 +32,7 @@ SUM = sum(PLAIN if j % 7 else WAITING for j in range(300))
 
 @pytest.mark.parametrize("sanitizer", ["thread", "address,undefined"])
 def test_every_piece_is_done_once_and_without_a_race(sanitizer, tmp_path):
-    program = build(SOURCE, tmp_path, [*COMMAND, f"-fsanitize={sanitizer}"])
+    program = build(SOURCE, [*COMMAND, f"-fsanitize={sanitizer}"])
     fixed = ["setarch", "-R"] if shutil.which("setarch") else []
     environment = {**os.environ, "TSAN_OPTIONS": "die_after_fork=0"}
     done = subprocess.run(
@@ -46,7 +46,7 @@ def test_every_piece_is_done_once_and_without_a_race(sanitizer, tmp_path):
 def test_without_openmp_the_caller_does_all(tmp_path):
     command = [word for word in COMMAND if word != "-fopenmp"]
     done = subprocess.run(
-        [str(build(SOURCE, tmp_path, command))], capture_output=True, text=True, timeout=120
+        [str(build(SOURCE, command))], capture_output=True, text=True, timeout=120
     )
     assert done.stdout.split() == [str(SUM)] * 3 + ["0", "0"]
 
