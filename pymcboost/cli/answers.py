@@ -1,4 +1,4 @@
-"""What a model says of rows, and how that is written."""
+"""Predictions of a model, and the text that the programs write of them."""
 
 from pymcboost.cli.console import word
 from pymcboost.threads import counted
@@ -34,14 +34,14 @@ def new_missing(model, X, base, names=None):
 
 
 def label_text(label):
-    """A label as text."""
+    """The text of a label."""
     return (
         label if isinstance(label, str) else str(int(label)) if label == int(label) else repr(label)
     )
 
 
 def codes_of(model, labels):
-    """Positions in the model's classes of labels, numbers or text; -1 for those that it does not know."""
+    """Index in the model's classes of each label, number or text; -1 for unknown labels."""
     import numpy as np
 
     classes = model.classes_
@@ -58,7 +58,7 @@ def codes_of(model, labels):
 
 
 def losses(probabilities, codes):
-    """-log p of the rows' own classes, p at least the machine accuracy, as in training."""
+    """-log p of the true class of each row, with p clipped to machine precision as in training."""
     import numpy as np
 
     return -np.log(
@@ -67,7 +67,7 @@ def losses(probabilities, codes):
 
 
 def mean_log_loss(model, X, labels):
-    """Mean of `losses`; a class that the model does not know has the probability 0."""
+    """Mean of `losses`. A class that the model does not know has probability 0."""
     import numpy as np
 
     codes = codes_of(model, labels)
@@ -82,7 +82,7 @@ def _share(n, total):
 
 
 def accuracy(model, best, data, note):
-    """LIBSVM's accuracy line over the rows that have a label, or None when no row has one."""
+    """LIBSVM's line with the accuracy over the labelled rows, or None if no row has a label."""
     import numpy as np
 
     labels, total = data.y[data.labelled], int(data.labelled.sum())
@@ -93,7 +93,7 @@ def accuracy(model, best, data, note):
 
 
 def accuracy_line(hits, total, unlabelled, unknown, names, note):
-    """LIBSVM's line from these numbers of rows, or None when no row has a label; notices of the others."""
+    """LIBSVM's accuracy line from counts of rows, or None without labels; prints notices about the other rows."""
     if unlabelled:
         note(
             f"{_share(unlabelled, total + unlabelled)} no label; they are predicted but do not "
@@ -107,7 +107,7 @@ def accuracy_line(hits, total, unlabelled, unknown, names, note):
 
 
 def unknown_labels(unknown, total, names):
-    """What is said of rows whose labels the model does not know."""
+    """The notice about rows whose labels the model does not know."""
     shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     return (
         f"{_share(unknown, total)} a label that the model does not know ({shown}); they count as "
@@ -116,12 +116,12 @@ def unknown_labels(unknown, total, names):
 
 
 def words(model):
-    """The classes as they are written."""
+    """The class names as they appear in output files."""
     return [word(str(name)) for name in model.classes_.tolist()]
 
 
 def write(stream, names, predicted, values):
-    """One line per row: the label, then its values when there are any, which a first line ``labels ...`` announces."""
+    """Write one line per row: the label, then its values if any. A first line ``labels ...`` then lists the classes."""
     if values is None:
         stream.writelines(f"{names[c]}\n" for c in predicted.tolist())
         return

@@ -1,4 +1,4 @@
-"""Arguments that mcboost-train and mcboost-tune share, and what is refused of them."""
+"""Arguments that mcboost-train and mcboost-tune share, and their checks."""
 
 from pymcboost.cli.console import (
     Parser,
@@ -25,7 +25,7 @@ def add_algorithm(parser):
 
 
 def parsed(argv, program, usage, make_parser):
-    """The parser of the algorithm that -a names, the algorithm, the arguments, the parameters given, class weights."""
+    """Parse the arguments: the algorithm's parser, the algorithm, arguments, given parameters and class weights."""
     first = Parser(program, usage, add_help=False)
     try:
         argv, weights = take_class_weights(argv)
@@ -46,7 +46,7 @@ def parsed(argv, program, usage, make_parser):
 
 
 def add_reading(group):
-    """Add the options about the training file."""
+    """Add the options that say how to read the training file."""
     group.add_argument(
         "--multilabel",
         action="store_true",
@@ -79,7 +79,7 @@ def add_reading(group):
 
 
 def add_class_weights(group):
-    """Add LIBSVM's weights, for the help text alone: `take_class_weights` takes them out of the arguments."""
+    """Add LIBSVM's -w<label> to the help text only: `take_class_weights` removes it from the arguments."""
     group.add_argument(
         "-w<label>",
         dest="weight",
@@ -89,7 +89,7 @@ def add_class_weights(group):
 
 
 def check_reading(parser, arguments):
-    """Refuse options about the training file that its format has no use for, and a validation file of another one."""
+    """Refuse options that do not fit the format of the training file, and a validation file of another format."""
     path, form, held = (
         arguments.training_file,
         arguments.format,
@@ -105,7 +105,7 @@ def check_reading(parser, arguments):
 
 
 def check_parameters(parser, arguments, algorithm, given, weights):
-    """Refuse parameters that have no meaning for this algorithm, or exclude each other."""
+    """Refuse parameters that the algorithm does not support, or that cannot be combined."""
     if given.get("n_jobs", 1) == 0:
         parser.error(
             "argument -j/--n-jobs: 0 threads are not possible; use 1 or more, -1 for all "
@@ -125,7 +125,7 @@ def check_parameters(parser, arguments, algorithm, given, weights):
 
 
 def check_categories(parser, arguments, algorithm):
-    """Refuse categorical columns of files without names, and for algorithms that have no categories."""
+    """Refuse categorical columns in files without column names, and for algorithms without categories."""
     if not arguments.categorical_features:
         return
     if not table_kind(arguments.training_file, arguments.format):
@@ -142,7 +142,7 @@ def check_categories(parser, arguments, algorithm):
 
 
 def check_libsvm_c(parser, arguments, algorithm, given):
-    """Refuse LIBSVM's C where there is none, or where models have fewer rows than it is multiplied by."""
+    """Refuse --libsvm-c if the algorithm has no C, or if some models are trained on fewer rows."""
     arguments.libsvm_c = getattr(arguments, "libsvm_c", None)
     if arguments.libsvm_c is None:
         return
@@ -191,7 +191,7 @@ def check_training(arguments, estimator, several):
 
 
 def check_layout(arguments, estimator):
-    """Refuse a layout that the models of these parameters cannot have."""
+    """Refuse a file layout that models with these parameters cannot have."""
     if arguments.layout != "list" and arguments.categorical_features:
         arguments.refuse(
             f"--layout {arguments.layout} cannot store categories; leave out --layout or "
@@ -209,7 +209,7 @@ def check_layout(arguments, estimator):
 
 
 def lists_wanted(arguments, booster, loss, weights):
-    """Whether rows begin with lists of labels; then what is for one label a row is refused."""
+    """Whether the rows are multi-label; if so, options for single-label rows are refused."""
     several = loss == "logistic"
     if arguments.multilabel and not (several or booster.labels_by_form):
         arguments.refuse(
@@ -230,7 +230,7 @@ def lists_wanted(arguments, booster, loss, weights):
 
 
 def refuse_unknown(parser, unknown, algorithm):
-    """Refuse arguments that are not known; for options of other algorithms, say of which."""
+    """Refuse unknown arguments; name the algorithms that have an option if there are any."""
     owners = {}
     for name in sorted(ALGORITHMS):
         for flag in option_flags(get_algorithm(name)):

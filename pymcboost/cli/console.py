@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pymcboost import files
 from pymcboost._version import __version__
 
-# What a file that is written to may have no room for; other errors may come from what is read meanwhile.
+# Errors that mean that an output file has no room. Other errors may come from files that are read at the same time.
 FULL = errno.ENOSPC, errno.EFBIG, errno.EDQUOT
 
 OK, USAGE, DATA, MODEL, IO, MEMORY, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 5, 130, 141
@@ -32,7 +32,7 @@ class UsageError(Exception):
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help in one shape whatever the Python version: ``-n, --n-estimators n``."""
+    """Help in the same format for every Python version: ``-n, --n-estimators n``."""
 
     def __init__(self, prog, **kwargs):
         super().__init__(prog, **{**kwargs, "max_help_position": 32})
@@ -54,7 +54,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=prog, usage=usage, formatter_class=Formatter, allow_abbrev=False, **kwargs
         )
-        # What begins with a minus and is no option: numbers and lists of them.
+        # Arguments that begin with a minus but are not options: numbers and lists of numbers.
         self._negative_number_matcher = re.compile(r"-\.?\d[-+\d.,eE]*$")
 
     def error(self, message):
@@ -62,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}\n{self.format_usage()}Try '{self.prog} --help'.")
 
     def parse_args(self, args=None, namespace=None):
-        """The arguments; those that are not known are refused."""
+        """Parse the arguments, and refuse unknown ones."""
         arguments, unknown = self.parse_known_args(args, namespace)
         if unknown:
             self.refuse(unknown)
@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def refuse(self, unknown):
-        """Raise UsageError for arguments that are not known: options where there are any, and the nearest to each."""
+        """Raise UsageError for unknown arguments, with the most similar known option for each."""
         shown = []
         for argument in [text for text in unknown if text[:1] == "-" and text != "-"] or unknown:
             own, option = self._option_string_actions, argument.partition("=")[0]
@@ -89,7 +89,7 @@ class Parser(argparse.ArgumentParser):
         self.error(f"unrecognized arguments: {' '.join(shown)}")
 
     def _print_message(self, message, file=None):
-        # argparse's own does not mind a full disk.
+        # argparse's own --version and --help ignore a full disk.
         print(message, end="", file=file or sys.stderr)
 
     def add_common(self):
@@ -100,7 +100,7 @@ class Parser(argparse.ArgumentParser):
         self.add_argument("--version", action="version", version=f"{self.prog} {__version__}")
 
 
-# Options of LIBSVM, LightGBM and XGBoost, by what they are called here.
+# The names of options here, with those of LIBSVM, LightGBM and XGBoost.
 ELSEWHERE = {
     "-s": "--algorithm", "-b": "--calibrate", "-e": "--tol", "--eta": "--learning-rate", "--seed": "--random-state",
     "--num-leaves": "--max-leaf-nodes", "--num-iterations": "--n-estimators", "--num-rounds": "--n-estimators",
@@ -112,14 +112,14 @@ ELSEWHERE = {
 
 
 def nearest(text, known):
-    """The most similar of the texts that are known, None where none is similar."""
+    """The most similar known text, or None if none is similar."""
     import difflib
 
     return next(iter(difflib.get_close_matches(text, known, 1, 0.7)), None)
 
 
 def bounded(kind, words, check):
-    """Make an argparse type: ``kind(text)`` where ``check`` holds, else an error with the ``words`` of what may be."""
+    """Make an argparse type: ``kind(text)`` if ``check`` accepts it, else an error with the allowed values (``words``)."""
 
     def convert(text):
         try:
@@ -140,7 +140,7 @@ thread_count = bounded(
 
 
 def add_format(group):
-    """Add the options about files whose columns have names."""
+    """Add the options for CSV and Parquet files."""
     group.add_argument(
         "--format",
         choices=("auto", "libsvm", "csv", "parquet"),
@@ -169,7 +169,7 @@ def add_format(group):
 
 
 def separator(text):
-    """The separator that an option names: one character, or tab."""
+    """The separator given by an option: one character, or ``tab``."""
     if text.lower() in ("tab", "\\t"):
         return "\t"
     if len(text) != 1 or text.isalnum() or text in '"\r\n':
@@ -180,7 +180,7 @@ def separator(text):
 
 
 def table_kind(path, form):
-    """The kind of a file whose columns have names, "csv" or "parquet": ``form`` says so, or its name; else None."""
+    """The format of a file with named columns, "csv" or "parquet", from ``form`` or its file name; None for others."""
     if form == "auto":
         found = re.search(r"\.(?:([ct]sv)(?:\.(?:gz|bz2|xz))?|parquet)$", path.lower())
         return found and ("csv" if found[1] else "parquet")
@@ -188,7 +188,7 @@ def table_kind(path, form):
 
 
 def check_table(parser, path, arguments, others, what):
-    """Refuse options that do not go with the format of a file: ``what`` they are, and whether any of the ``others``."""
+    """Refuse options that do not fit the format of a file; ``what`` describes them, ``others`` says if any is given."""
     kind = table_kind(path, arguments.format)
     if kind and others:
         parser.error(f"{what} LIBSVM text; CSV and Parquet files have named columns")
@@ -213,7 +213,7 @@ def notifier(program, quiet):
 
 @contextmanager
 def noted_warnings(note):
-    """Warnings are notices, whatever PYTHONWARNINGS says."""
+    """Print warnings as notices, whatever PYTHONWARNINGS says."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
         warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
@@ -221,7 +221,7 @@ def noted_warnings(note):
 
 
 def word(name):
-    """Return a class or feature name as one printable word: in JSON quotes where it is not one already."""
+    """Return a class or feature name as one printable word, in JSON quotes if necessary."""
     plain = (
         name.isprintable()
         and not name.startswith('"')
@@ -233,7 +233,7 @@ def word(name):
 
 @contextmanager
 def importing():
-    """Ctrl-C while modules are imported is raised when they are: some hide it, or fail for another reason then."""
+    """Delay Ctrl-C until imports are finished: some modules hide it, or fail in other ways."""
     came, before = [], signal.getsignal(signal.SIGINT)
     ours = (
         before is signal.default_int_handler
@@ -251,24 +251,24 @@ def importing():
 
 
 STREAMS = {"-": 1, "/dev/stdout": 1, "/dev/stderr": 2}
-# Standard streams that the caller closed.
+# Standard streams that the caller has closed.
 CLOSED: set[int] = set()
 
 
 def stream_number(path):
-    """Descriptor that an output path stands for: ``-``, /dev/stdout, /dev/fd/3 and the like; None for files."""
+    """The file descriptor that a path means, as do ``-``, /dev/stdout and /dev/fd/3; None for files."""
     found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)
     return int(found[1]) if found else STREAMS.get(path)
 
 
 def check_output(path, what):
-    """Refuse an output file that cannot be written, before the work; see `files.check_target`."""
+    """Refuse an output file that cannot be written, before any work is done; see `files.check_target`."""
     if stream_number(path) is None:
         files.check_target(path, what, streams=True)
 
 
 def check_binary_stream(path, what):
-    """Refuse one of the process's own streams that is a terminal, or that the caller has closed."""
+    """Refuse a standard stream as output if it is a terminal or closed."""
     number = stream_number(path)
     if number in CLOSED:
         raise OSError(errno.EBADF, f"is closed, so the {what} would be lost; name a file", path)
@@ -280,7 +280,7 @@ def check_binary_stream(path, what):
 
 
 def write_bytes(path, data, what):
-    """Write a file in one step, or to a device, a FIFO or one of the process's own streams."""
+    """Write a file atomically, or write to a device, a FIFO or a standard stream."""
     number = stream_number(path)
     with _naming(path):
         if number is None:
@@ -291,7 +291,7 @@ def write_bytes(path, data, what):
 
 @contextmanager
 def _naming(path):
-    """Put the file's name into errors about a full disk."""
+    """Add the file name to errors about a full disk."""
     try:
         yield
     except OSError as error:
@@ -322,7 +322,7 @@ def whole_file(path, what):
 
 
 def refuse_same(output, what, inputs):
-    """Refuse an output file that is one of the inputs, by name or by a link.
+    """Refuse an output file that is also an input, by name or through a link.
 
     Parameters
     ----------
@@ -342,7 +342,7 @@ def refuse_same(output, what, inputs):
 
 
 class _Errors:
-    """Standard error that may fail: a full disk or a reader that went away must not end hours of work."""
+    """Standard error that ignores failures: a full disk or a closed pipe must not end hours of work."""
 
     def __init__(self, stream):
         self._stream = stream
@@ -351,19 +351,19 @@ class _Errors:
         return getattr(self._stream, name)
 
     def write(self, text):
-        """Write what can be written."""
+        """Write as much as possible."""
         with suppress(OSError):
             self._stream.write(text)
         return len(text)
 
     def flush(self):
-        """Pass on what can be passed on."""
+        """Flush as much as possible."""
         with suppress(OSError):
             self._stream.flush()
 
 
 def load_named(load, path, writer="mcboost-train"):
-    """The model ``load(path)``; where there is no such file, the message says who writes one."""
+    """Return ``load(path)``. If there is no such file, the error says which program writes it."""
     try:
         return load(path)
     except FileNotFoundError as error:
@@ -394,11 +394,11 @@ def run(program, body, argv):
     int
         0 success, 1 usage, 2 data, 3 model file, 4 input or output, 5 memory, 130 interrupted, 141 broken pipe.
     """
-    # Descriptors that the caller closed must not become those of our files, into which others would print.
+    # If the caller closed a standard descriptor, one of our files could get its number, and others would print into it.
     while (null := os.open(os.devnull, os.O_RDWR)) <= 2:
         CLOSED.add(null)
     os.close(null)
-    # A stream that the caller closed is None, and print(file=None) would write to the other one.
+    # A closed stream is None in Python, and print(file=None) would write to standard output.
     sys.stdout = sys.stdout or open(os.devnull, "w")
     if hasattr(
         sys.stdout, "reconfigure"
@@ -446,13 +446,13 @@ def _report(program, body, argv):
 
 
 def error_text(error):
-    """One line of an OSError: the file and what is wrong with it."""
+    """An OSError as one line: the file and what is wrong."""
     message = error.strerror or str(error)
     return message if error.filename is None else f"{os.fsdecode(error.filename)}: {message}"
 
 
 def _empty(stream):
-    """Empty a stream's buffer; what cannot be written any more must not make Python complain at exit."""
+    """Flush a stream, so that Python does not complain at exit about data that cannot be written."""
     try:
         stream.flush()
     except OSError:

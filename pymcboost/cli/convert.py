@@ -1,4 +1,4 @@
-"""mcboost-convert: a model in another form, or of another library. Needs NumPy only."""
+"""mcboost-convert: convert a model to another format, or import one. Needs NumPy only."""
 
 import os
 import re
@@ -28,15 +28,15 @@ USAGE = f"{PROGRAM} [options] model_file output_file"
 DESCRIPTION = """\
 Convert a model to another format or layout, or import a LightGBM or XGBoost model. A model that the target format
 cannot represent is an error."""
-# Who writes the models.
+# The program that writes each kind of input.
 SOURCES = {"mcb": "mcboost-train", "lightgbm": "LightGBM", "xgboost": "XGBoost"}
 TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
 BINARY = ("mcb", "onnx", "treelite")
-# Those that hold a model file.
+# Targets that contain a model file.
 FILES = ("mcb", "c")
-# Those that add up scores in float32.
+# Targets whose runtimes add scores in float32.
 FLOATS = {"onnx": "ONNX", "treelite": "treelite"}
-# Share of labels that calibrated exits may change, if none is said.
+# Default share of labels that calibrated exits may change.
 RATE = 0.001
 
 
@@ -123,7 +123,7 @@ def parse(argv):
 
 
 def add_rows(parser):
-    """Add the options about rows, and about integers, which are counted on them."""
+    """Add --integer, and --rows, which measures the effect of a conversion."""
     parser.add_argument(
         "--integer",
         choices=("int8", "int16", "int32"),
@@ -214,7 +214,7 @@ def convert(argv):
 
 
 def loaded(arguments):
-    """The model of the file, whoever wrote it."""
+    """Read the model file, from any supported source."""
     with importing():
         if arguments.source == "mcb":
             from pymcboost.model.model import load_model as load
@@ -231,14 +231,14 @@ def loaded(arguments):
 
 
 def rows_of(model, path, note):
-    """The rows of a file, as the model takes them."""
+    """Read the rows of a file with the features of the model."""
     how = Namespace(test_file=path, format="auto", label=None, header=None, separator=None)
     known = model.index_base
     return read_rows(model, how, "auto" if known is None else known, note).X
 
 
 def with_exits(model, rows, arguments, note):
-    """The model with the early exits that ``--early`` asks for; a certified one only where it has room."""
+    """Add the early exits of ``--early``; a certified one only if its bounds are small enough."""
     classes = {str(label): label for label in model.classes_.tolist()}
     background = classes.get(arguments.background, arguments.background)
     way = "calibrated" if background is None else "rejection"
@@ -255,7 +255,7 @@ def with_exits(model, rows, arguments, note):
 
 
 def say_error(model, rows, note):
-    """Say how exact an imported model is."""
+    """Print how exact an imported model is."""
     error = model.meta["score_error"]
     note(
         f"no score differs by more than {error:.2g}, so classes that are {2 * error:.2g} apart "
@@ -270,7 +270,7 @@ def say_error(model, rows, note):
 
 
 def say_floats(model, rows, runtime, note):
-    """Say how exact a model is where scores are added up in float32."""
+    """Print how exact a model is if its scores are added in float32."""
     with importing():
         from pymcboost.export.forest import errors_of
 
@@ -287,14 +287,14 @@ def say_floats(model, rows, runtime, note):
 
 
 def n_close(scores, error):
-    """How many rows have two best classes that are not more than twice an error apart."""
+    """Count the rows whose two best scores are at most twice an error apart."""
     best = scores.copy()
     best.sort(axis=1)
     return int((~(best[:, -1] - best[:, -2] > 2 * error)).sum())
 
 
 def say_exits(model, rows, arguments, note):
-    """Say what the early exits do on the rows that they were found with, and what that says of others."""
+    """Print what the early exits do on the rows that they were found with, and what follows for other rows."""
     from pymcboost.model import early
 
     facts = {fact["way"]: fact for fact in early.facts(model)}
@@ -333,7 +333,7 @@ def say_exits(model, rows, arguments, note):
 
 
 def say_changed(exact, model, rows, note):
-    """Say how many rows have another class than before the leaves were rounded."""
+    """Print how many rows change their class because the leaves were rounded."""
     what = "another class"
     if exact.link == "sigmoid":  # rows have any number of labels
         now, before = (one.raw_scores(rows) > one.thresholds for one in (model, exact))
@@ -348,7 +348,7 @@ def say_changed(exact, model, rows, note):
 
 
 def written(model, arguments, rows, note):
-    """Pieces of the text that a model becomes."""
+    """Yield the text of a converted model."""
     if arguments.to == "c":
         return as_c(model, arguments, rows if arguments.integer else None, note)
     with importing():
@@ -358,7 +358,7 @@ def written(model, arguments, rows, note):
 
 
 def as_bytes(model, target):
-    """The bytes of a file that is no text."""
+    """The bytes of a binary target."""
     if target == "mcb":
         return model.to_bytes()
     with importing():
@@ -370,7 +370,7 @@ def as_bytes(model, target):
 
 
 def as_c(model, arguments, rows, note):
-    """The model as C, whose names begin as that of the output file."""
+    """The model as C code, with names derived from the output file."""
     with importing():
         from pymcboost.export import to_c, to_integer_c
 

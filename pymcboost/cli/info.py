@@ -1,4 +1,4 @@
-"""mcboost-info: what a model file holds. Needs NumPy only."""
+"""mcboost-info: print what a model file contains. Needs NumPy only."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ def main(argv=None):
 
 
 def describe(model, path):
-    """Facts about a model as a dict that JSON can hold; what the training left for information is taken as it comes."""
+    """Facts about a model as a dict for JSON; the contents of ``meta`` are not checked."""
     from pymcboost.model import early
 
     meta, ensemble = model.information, model.ensemble
@@ -60,7 +60,7 @@ def describe(model, path):
 
 
 def lines(facts, kind):
-    """Yield the same facts as text; ``kind`` is the model's class."""
+    """Yield the same facts as lines of text; ``kind`` is the class of the ensemble."""
     meta, classes = facts["meta"], facts["classes"]
     params = meta.get("params")
     shown = " ".join(word(str(name)) for name in classes[:CLASSES_SHOWN]) + (

@@ -1,4 +1,4 @@
-"""Answers of ``mcboost-predict`` for rows with any number of labels."""
+"""Output of ``mcboost-predict`` for multi-label models."""
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def answer_lists(model, data, arguments, note):
 
 
 def measures(scores, thresholds, has, unknown=0):
-    """The metrics that the history has, by their names, at the thresholds of the labels; without the estimators.
+    """The multi-label metrics by name, at the thresholds of the model, computed without the estimators.
 
     ``unknown``: so many labels of these rows are not the model's; they count as missed, and as labels of these rows.
     """
@@ -60,7 +60,7 @@ def measures(scores, thresholds, has, unknown=0):
 
 
 def _right(given, scores, lists, model, note):
-    """Lines in the manner of LIBSVM's tools; a notice of labels that the model does not know, which count as missed."""
+    """The metrics as lines in LIBSVM's style, and a notice about unknown labels, which count as missed."""
     has, _ = indicator(lists, model.classes_)
     unknown = np.array([len(one) for one in lists]) - has.sum(axis=1)
     if unknown.any():

@@ -36,12 +36,12 @@ SHORT_OF = {"hingeboost": {"kernel": "-t", "gamma": "-g", "degree": "-d", "coef0
 # LIBSVM's numbers of the kernels, which -t takes as well as their names.
 NUMBERED = {"kernel": {"0": "linear", "1": "poly", "2": "rbf", "5": "perceptron"}}
 
-# Where a program at a terminal wants another default than a function called from Python.
+# Defaults that differ between the command line and Python.
 DEFAULTS = {"verbose": 1, "random_state": 0}
 
 
 class Algorithm(NamedTuple):
-    """What the command line knows of an algorithm: its names, and the parameters that have an option."""
+    """An algorithm for the command line: its names, and the parameters that have an option."""
 
     name: str
     title: str
@@ -52,7 +52,7 @@ class Algorithm(NamedTuple):
 
 
 def table():
-    """The table as the estimator classes give it: rows that several algorithms share are there once."""
+    """Build the table from the estimator classes. Rows that several algorithms share occur once."""
     from dataclasses import fields
 
     from pymcboost.registry import ALGORITHMS, get_class
@@ -76,7 +76,7 @@ def table():
 
 
 def _plain(row):
-    """The fields of a row that are not as by default, of its help the first paragraph."""
+    """The fields of a row that differ from the defaults, and the first paragraph of its help."""
     usual = Parameter._field_defaults
     values = {name: value for name, value in row._asdict().items() if value != usual.get(name)}
     values |= {"help": row.help.partition("\n\n")[0], "kind": row.kind.__name__}
@@ -102,7 +102,7 @@ def _read():
 
 @functools.cache
 def get_algorithm(name):
-    """What the table says of an algorithm."""
+    """Read an algorithm from the table."""
     about, rows, defaults = _read()["algorithms"][name], {}, {}
     for number in about["rows"]:
         entry = dict(_read()["rows"][number])
@@ -153,7 +153,7 @@ def _shown(value):
 
 
 def _flags(algorithm, name):
-    """The short option of a parameter, where it has one, and the long ones."""
+    """The short option of a parameter, if any, and its long options."""
     short = {**SHORT, **SHORT_OF.get(algorithm.name, {})}
     return [
         flag for flag in (short.get(name), ALIASES.get(name), "--" + name.replace("_", "-")) if flag
@@ -161,7 +161,7 @@ def _flags(algorithm, name):
 
 
 def option_flags(algorithm):
-    """All options that `add_algorithm_options` adds for an algorithm, those that turn something off among them."""
+    """All options that `add_algorithm_options` adds for an algorithm, including --no-... options."""
     flags = ["--libsvm-c"] * (algorithm.name in SHORT_OF)
     for name, row in algorithm.rows.items():
         flags += _flags(algorithm, name)
@@ -228,7 +228,7 @@ def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
 
 
 def take_class_weights(argv):
-    """Take LIBSVM's ``-w<label> x`` out of the arguments: argparse has no options whose names are open.
+    """Remove LIBSVM's ``-w<label> x`` from the arguments, because argparse does not support such options.
 
     Returns
     -------

@@ -140,7 +140,7 @@ def parse(argv):
 
 
 def information(model, path, note):
-    """The model's meta; one that cannot be read is reported and ignored, as scores do not need it."""
+    """The model's ``meta``. If it cannot be read, print a notice and ignore it, because scores do not need it."""
     from pymcboost.model.file import ModelFormatError
 
     try:
@@ -151,7 +151,7 @@ def information(model, path, note):
 
 
 def cut(model, rounds, path):
-    """Return the model of the first rounds, or refuse what cannot be cut."""
+    """Return the model truncated to the first rounds; refuse models that have no rounds."""
     if model.is_machine:
         raise UsageError(
             f"--rounds does not work with {path}, a linear or kernel machine: its rounds are merged"
@@ -173,7 +173,7 @@ def cut(model, rounds, path):
 
 
 def opened(path):
-    """The model of a file; where it is none, the order of the files is in the message."""
+    """Load the model. If the file is not a model, the error also gives the order of the arguments."""
     with importing():
         from pymcboost.model.file import ModelFormatError
         from pymcboost.model.model import load_model
@@ -240,7 +240,7 @@ def predict(argv):
 
 
 def read_table(model, arguments, meta):
-    """Rows of a file whose columns have names, by the names of the model's features where it has any."""
+    """Read a CSV or Parquet file, with columns matched by name if the model has feature names."""
     from pymcboost.data import tables
 
     names, label, trained = meta.get("feature_names"), arguments.label, meta.get("label_column")
@@ -273,7 +273,7 @@ def read_table(model, arguments, meta):
 
 
 def read_rows(model, arguments, base, note, missing="allow"):
-    """Rows of a file, with notices of what is left out and missing; those that a machine cannot score are refused.
+    """Read a file, with notices about ignored and missing features; refuse values that a machine cannot score.
 
     ``missing``: "error" refuses missing values in columns that had none in training.
     """
@@ -317,7 +317,7 @@ def _read_rows(model, arguments, base, note):
 
 
 def refuse_of_lists(arguments):
-    """Refuse what is for one label a row."""
+    """Refuse options for single-label rows."""
     table = table_kind(arguments.test_file, arguments.format)
     for given, what in (
         (table, "a CSV or Parquet file"),
@@ -332,7 +332,7 @@ def refuse_of_lists(arguments):
 
 
 def answer_file(model, arguments, base, note):
-    """Predict all rows of a file at once; the lines about the accuracy, or none."""
+    """Predict all rows of a file at once, and return the lines about the accuracy."""
     data = read_rows(model, arguments, base, note, arguments.missing)
     if model.link == "sigmoid":
         from pymcboost.cli.lists import answer_lists

@@ -1,10 +1,10 @@
-"""``mcboost-predict --report``: where a model is wrong."""
+"""``mcboost-predict --report``: metrics per class and the confusion matrix."""
 
 import numpy as np
 
 from pymcboost.cli.answers import codes_of, losses
 
-# Most classes whose matrix is printed; for more, the number of the largest confusions.
+# Largest number of classes for a full matrix, and the number of confusions listed above it.
 MATRIX, LARGEST = 20, 40
 
 

@@ -1,4 +1,4 @@
-"""Rows and labels that a training reads."""
+"""Reading of training and validation files."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ CLASSES_SHOWN = 20
 
 
 class Rows(NamedTuple):
-    """What a training reads: of a CSV or Parquet file with the names of its columns."""
+    """Rows, labels and, for CSV and Parquet files, column names."""
 
     X: Any
     y: Any
@@ -87,7 +87,7 @@ def rows_of_all(workers, path, data, note):
 
 
 def kind_of(notice, name):
-    """What a notice about this file says, without the place."""
+    """The text of a notice about this file, without the file name."""
     return notice.removeprefix(name).partition(" (")[0]
 
 
@@ -160,7 +160,7 @@ def read_like(arguments, note, allows_missing, data, labels, workers=None):
 
 
 def _note_unknown(path, y, labels, note, workers):
-    """Say how many rows have labels that the training has not, of all ``workers`` where they are divided."""
+    """Print how many rows of all ``workers`` have labels that do not occur in the training."""
     import numpy as np
 
     from pymcboost.cli.answers import label_text, unknown_labels
@@ -175,7 +175,7 @@ def _note_unknown(path, y, labels, note, workers):
 
 
 def refuse_one_class(y, path):
-    """Refuse labels that are all the same."""
+    """Refuse data with only one class."""
     if (y[1:] == y[:-1]).all():
         raise ValueError(
             f"{path}: all rows have the label {y[0]}; a training needs rows of at least 2 classes"
@@ -183,7 +183,7 @@ def refuse_one_class(y, path):
 
 
 def set_weights(estimator, weights, y, note):
-    """Give the estimator the weights of -w; labels that no row has are said."""
+    """Give the estimator the weights of -w, with a notice about labels that no row has."""
     if not weights:
         return
     import numpy as np
@@ -249,7 +249,7 @@ def read_table(path, arguments, note, allows_missing, like=None):
 
 
 def labels_as(labels, text=None):
-    """Labels of a table as integers or as text, (n,); None: integers where all of them are."""
+    """Labels of a table as integers or text, (n,). With None, as integers if all of them are integers."""
     import numpy as np
 
     from pymcboost.data.svmwords import WORDS, shortened
@@ -272,14 +272,14 @@ def labels_as(labels, text=None):
 
 
 def checked(path, data, note, allows_missing):
-    """The rows, after a look at their values and a line about them."""
+    """Check the values, print a line about the rows, and return them."""
     check_values(path, data, allows_missing)
     note_rows(path, data, note)
     return data
 
 
 def note_rows(path, data, note):
-    """A line about the rows."""
+    """Print the numbers of rows, features and classes."""
     import numpy as np
 
     classes, counts = np.unique(data.y, return_counts=True)
@@ -293,7 +293,7 @@ def note_rows(path, data, note):
 
 
 def check_values(path, data, allows_missing, begin=0):
-    """Refuse infinite values, and missing ones where there may be none, by row and feature; there are rows before."""
+    """Refuse infinite values, and missing ones if not allowed; the error names row (after ``begin``) and feature."""
     import numpy as np
 
     sparse = hasattr(data.X, "indptr")

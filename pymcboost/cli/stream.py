@@ -1,14 +1,14 @@
-"""``mcboost-predict --stream``: every row is answered as it comes."""
+"""``mcboost-predict --stream``: predict each row as soon as it is read."""
 
 from pymcboost.cli.answers import accuracy_line, answers, label_text, new_missing, words
 from pymcboost.cli.console import importing, whole_file
 
-# Most labels that a message names of those that the model does not know.
+# Largest number of unknown labels that a message names.
 NAMED = 6
 
 
 def answer_stream(model, arguments, base, note):
-    """Answer rows until there are no more; the line about the accuracy or None."""
+    """Predict rows until the stream ends, and return the line about the accuracy or None."""
     with importing():
         from pymcboost.data.svmlines import Lines
 
@@ -44,7 +44,7 @@ def answer_stream(model, arguments, base, note):
 
 
 class Tally:
-    """Rows counted for the accuracy."""
+    """Counts of rows for the accuracy."""
 
     def __init__(self, model):
         labels = model.classes_.tolist()
@@ -69,7 +69,7 @@ class Tally:
                 self._names.add(label)
 
     def line(self, note):
-        """The line about the accuracy or None."""
+        """Return the line about the accuracy, or None without labels."""
         return accuracy_line(
             self._hits,
             self._total,

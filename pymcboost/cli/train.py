@@ -94,7 +94,7 @@ def make_parser(algorithm):
 
 
 def read_arguments(argv):
-    """The arguments, the parameters they ask for, and the class weights; by the table alone."""
+    """The arguments, parameters and class weights, from the table of options only: no estimator is imported."""
     parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
     check_parameters(parser, arguments, algorithm, given, weights)
     check_mpi(parser, arguments, algorithm)
@@ -164,7 +164,7 @@ def _add_data_options(group):
 
 
 def _check_files(parser, arguments):
-    """Refuse files that exclude each other or are one, and name the model file where no name was given."""
+    """Refuse combinations of files, and choose the name of the model file if none is given."""
     if arguments.cross_validation and (arguments.validation_file or arguments.model_file):
         what = "-P" if arguments.validation_file else "a model file"
         parser.error(f"-v writes no model and holds out folds of its own; leave out {what}")
@@ -200,7 +200,7 @@ def _check_files(parser, arguments):
 
 
 def check_target(path, what="model file", streams=True):
-    """Find out before hours of training that a file cannot be written, or would overwrite something else."""
+    """Check before the training that output files can be written and do not overwrite anything else."""
     from pymcboost.model.file import MAGIC
 
     if streams and stream_number(path) is not None:
@@ -268,7 +268,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
 
 
 def model_bytes(estimator, data, layout):
-    """The model file, with what a test file may not tell: that features begin at 0, and the names of columns."""
+    """The bytes of the model file, with facts that a test file may lack: zero-based features and column names."""
     model, more = estimator.model_, columns_meta(data)
     if data.labels is not None:
         model = model.relabelled(data.labels)
@@ -287,7 +287,7 @@ def columns_meta(data):
 
 
 def save_anywhere(data, arguments):
-    """Write the model, where its place has failed in another one; the place and an error message or None."""
+    """Write the model, to another folder if its own fails. Return the path and an error message or None."""
     import tempfile
 
     path = arguments.model_file
@@ -313,7 +313,7 @@ def save_anywhere(data, arguments):
 
 
 def start(estimator, arguments, note, rows):
-    """The function that trains, and the checkpoint or None."""
+    """Return the function that trains, and the checkpoint or None."""
     if not arguments.checkpoint:
         return estimator.fit, None
     from pymcboost.training.checkpoint import Checkpoint
@@ -325,7 +325,7 @@ def start(estimator, arguments, note, rows):
 
 
 def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
-    """Train, save and report; after Ctrl-C save the rounds that are done."""
+    """Train, save and report. After Ctrl-C, save the rounds so far."""
     fit, checkpoint = start(estimator, arguments, note, rows)
     started, interrupted = time.perf_counter(), False
     try:
@@ -378,7 +378,7 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
 
 
 def drop(checkpoint):
-    """Remove the checkpoint of a training whose model is saved; an error message or None."""
+    """Remove the checkpoint after the model has been saved. Return an error message or None."""
     if checkpoint is None:
         return None
     try:
@@ -389,7 +389,7 @@ def drop(checkpoint):
 
 
 def mistakes(model, X, y, n_jobs):
-    """How many rows, or labels of theirs, a model gets wrong, and how many there are."""
+    """Number of wrong rows (or labels, if multi-label), and the total number."""
     return int((model.predict(X, n_jobs=n_jobs) != y).sum()), y.size
 
 
@@ -419,7 +419,7 @@ def errors(estimator, rows, validation, arguments, workers=None):
 
 
 def report(estimator, rows, shares, arguments, note, seconds):
-    """Say how the training went; ``shares``: see `errors`."""
+    """Print the results of the training; ``shares``: see `errors`."""
     from pymcboost.training.metrics import ERRORS
 
     rounds = estimator.n_estimators_

@@ -46,7 +46,7 @@ DESCRIPTION = """\
 Find good options for mcboost-train by cross-validation (grid search or random search), print the best combination,
 and train a model with it on all rows. Give an option several values, separated by commas, as in -r 0.05,0.1,0.3."""
 FOLDS, SHOWN = 5, 10
-# Options that have one value in a search: the folds follow from the seed, and the others change no result.
+# Options that cannot be searched: the seed determines the folds, and the others do not change the result.
 SINGLE = ("random_state", "n_jobs", "verbose")
 OF_ONE_LABEL = ("error", "log_loss")
 OF_LISTS = ("hamming_loss", "log_loss", "f1_micro", "f1_macro")
@@ -58,7 +58,7 @@ def main(argv=None):
 
 
 def several(convert):
-    """Make an argparse type of ``a,b,c`` from that of one value: the value, or a list where there are several."""
+    """Make an argparse type for ``a,b,c`` from that of one value: a value, or a list if there are several."""
 
     def parse(text):
         values = list(dict.fromkeys(map(convert, text.split(","))))
@@ -116,7 +116,7 @@ def make_parser(algorithm):
 
 
 def read_arguments(argv):
-    """The arguments, the parameters with one value, those with several, the combinations, and the class weights."""
+    """The arguments, fixed parameters, searched parameters, combinations and class weights."""
     parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
     if getattr(arguments, "libsvm_c", None) is not None:
         given["libsvm_c"] = arguments.libsvm_c
@@ -165,7 +165,7 @@ def _check(parser, arguments, fixed, space):
 
 
 def combinations_of(space, n_random, seed):
-    """All combinations of the values of the options, or so many of them at random; a dict for each."""
+    """All combinations of the option values, or a random sample of them, each as a dict."""
     with importing():
         from sklearn.model_selection import ParameterGrid, ParameterSampler
     grid = ParameterGrid(space)
@@ -178,7 +178,7 @@ def combinations_of(space, n_random, seed):
 
 
 def words_of(values, options):
-    """Arguments of mcboost-train that give these values."""
+    """The arguments of mcboost-train for these values."""
     words = []
     for name, value in values.items():
         words += [options.get(name, "--libsvm-c"), "none" if value is None else str(value)]
@@ -186,7 +186,7 @@ def words_of(values, options):
 
 
 def made(algorithm, params, n_rows):
-    """An estimator with these parameters for so many rows."""
+    """An estimator with these parameters, for a given number of rows (for --libsvm-c)."""
     params = dict(params)
     libsvm_c = params.pop("libsvm_c", None)
     if libsvm_c is not None:
@@ -294,7 +294,7 @@ def search(arguments, every, data, folds, names, by, note):
 
 
 def write_results(arguments, combinations, measured, names, by, options):
-    """Write all combinations to the CSV file, and print the best; the place of the first."""
+    """Write all combinations to the CSV file, print the best ones, and return the index of the best."""
     import numpy as np
 
     mean, deviation = measured.mean(axis=1), measured.std(axis=1, ddof=1)

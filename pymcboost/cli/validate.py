@@ -32,7 +32,7 @@ class Curve:
 
 
 def folds_of(y, folds, seed):
-    """The rows to train on and those held out of every fold; ``y``: labels, or the indicator of lists of them."""
+    """The training rows and held-out rows of every fold; ``y`` holds labels or a multi-label indicator matrix."""
     from pymcboost.training.divided_folds import few_rows
     from pymcboost.training.strata import stratified
 
@@ -112,7 +112,7 @@ def cross_validate(estimator, X, y, arguments):
 
 
 def print_curve(curves, names):
-    """One line per round that all folds have: the means and deviations of two measures."""
+    """Print one line per round that all folds have: means and deviations of two metrics."""
     n_rounds = min(map(len, curves))
     values = np.array([rows[:n_rounds] for rows in curves]).reshape(len(curves), n_rounds, 2)
     columns = [

@@ -1,4 +1,4 @@
-"""Trainings of several processes, which mpiexec starts: each reads its own files or lines, one writes the model."""
+"""Training on several processes started by mpiexec: each reads its part of the rows, and one writes the model."""
 
 from pymcboost.cli.console import UsageError, table_kind
 
@@ -18,7 +18,7 @@ def add_mpi(group):
 
 
 def check_mpi(parser, arguments, algorithm):
-    """Refuse what several processes do not do."""
+    """Refuse options that do not work with several processes."""
     if not arguments.mpi:
         return
     if not algorithm.workers:
@@ -49,7 +49,7 @@ def _check_one_file(parser, arguments):
 
 
 def begin(arguments):
-    """The communicator, with the names of this process's files in ``arguments``; None without --mpi."""
+    """Return the communicator, and put this process's file names into ``arguments``; None without --mpi."""
     if not arguments.mpi:
         return None
     try:
@@ -97,7 +97,7 @@ def read_part(workers, arguments, note, allows_missing):
 
 
 def agreed(workers, data, note, n_features=None):
-    """The rows as a matrix with the columns of all processes, dense or sparse as one process would hold all rows."""
+    """The rows as a matrix with the columns of all processes, dense or sparse as if one process held all rows."""
     import numpy as np
 
     from pymcboost.data.svmlight import better_dense
@@ -127,7 +127,7 @@ def agreed(workers, data, note, n_features=None):
 
 
 def labels_of_all(workers, y):
-    """The labels of the rows of all processes, or rows' labels where there is one process."""
+    """The labels of the rows of all processes."""
     if workers is None:
         return y
     import numpy as np
