@@ -119,7 +119,7 @@ def nearest(text, known):
 
 
 def bounded(kind, words, check):
-    """Make an argparse type: ``kind(text)`` if ``check`` accepts it, else an error with the allowed values (``words``)."""
+    """Make an argparse type: ``kind(text)`` if ``check`` accepts it, else an error with what is allowed (``words``)."""
 
     def convert(text):
         try:

@@ -127,7 +127,7 @@ def agreed(workers, data, note, n_features=None):
 
 
 def labels_of_all(workers, y):
-    """The labels of the rows of all processes."""
+    """The distinct labels of all processes, or the labels of all rows if there is one process."""
     if workers is None:
         return y
     import numpy as np

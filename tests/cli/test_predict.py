@@ -397,7 +397,7 @@ def test_output_to_another_descriptor(files, scored):
         ("-b 1 -d 1 a b c", "-b 1 and -d 1 cannot be used together"),
         (
             "--stream a.csv b c",
-            "--stream and --base are for LIBSVM text; CSV and Parquet files have named columns file",
+            "--stream and --base are for LIBSVM text; CSV and Parquet files have named columns",
         ),
         (
             "--label y a b c",
