@@ -108,18 +108,7 @@ def text(frame):
     grid = wrong_by_cell(frame, ROUNDS)
     parts = []
     for plain in ("mart", "logitboost"):
-        lines = []
-        for leaves in sorted({leaves for leaves, _, method in grid if method.endswith(plain)}):
-            cells = [
-                " / ".join(
-                    f"{grid[leaves, rate, m][0]:,}" if (leaves, rate, m) in grid else "-"
-                    for m in (plain, f"abc-{plain}")
-                )
-                for rate in RATES
-            ]
-            lines.append([leaves, *cells])
-        head = ["J", *(f"nu = {rate:g}" for rate in RATES)]
-        parts.append(f"{plain} / abc-{plain}:\n\n{markdown_table(head, lines)}")
+        parts.append(f"{plain} / abc-{plain}:\n\n{grid_table(frame, plain)}")
     claimed = claims({cell: wrong for cell, (wrong, _) in grid.items()})
     words = "; ".join(
         f"{better} below {worse} in {good} of {cells}"
@@ -134,6 +123,20 @@ def text(frame):
     if (frame["rounds"] == MOST_ROUNDS).any():
         texts.append(f"Trained to the end, gap {GAP}:\n\n{end_table(frame)}")
     return "\n\n".join(texts)
+
+
+def grid_table(frame, plain):
+    """Wrong rows of a method and of its abc form, J by nu, of the cells that there are."""
+    grid = wrong_by_cell(frame, ROUNDS)
+    pair = plain, f"abc-{plain}"
+    there = [(leaves, rate) for leaves, rate, method in grid if method in pair]
+    rates = sorted({rate for _, rate in there})
+    lines = []
+    for leaves in sorted({leaves for leaves, _ in there}):
+        cells = [[grid.get((leaves, rate, method)) for method in pair] for rate in rates]
+        shown = [[f"{one[0]:,}" if one else "-" for one in cell] for cell in cells]
+        lines.append([leaves, *(" / ".join(cell) for cell in shown)])
+    return markdown_table(["J", *(f"nu = {rate:g}" for rate in rates)], lines)
 
 
 def end_table(frame):
@@ -181,6 +184,6 @@ RESULTS = Results(
 EXPERIMENTS = (
     Experiment(
         "mnist10k-grid", "Mnist10k over J and nu (Table 2 of Li)", (RESULTS,), plan, text,
-        methods=METHODS, values=values, pages={"": end_table},
+        methods=METHODS, values=values, pages={"": partial(grid_table, plain="logitboost"), "end": end_table},
     ),
 )  # fmt: skip

@@ -276,7 +276,7 @@ def test_table_of_the_grid():
     ]  # fmt: skip
     frame = frame_of(rows, as_text=["curve"])
     text = abcboost_grid.text(frame)
-    assert "| 8 | - / - | - / - | - / - | 2,600 / 2,400 |" in text
+    assert "| J | nu = 0.1 |\n|---|---|\n| 8 | 2,600 / 2,400 |" in text
     assert "| 8 | 5,000 / - |" in text and "abc-logitboost below logitboost in 1 of 1" in text
     assert "| 16 | 0.1 | abc-logitboost | 2,082 | 2,200 | 7 | +5.7% |" in text
     values = abcboost_grid.values(frame)
