@@ -41,7 +41,7 @@ class ManyLabels:
             if p.decision_threshold != 0.5:
                 raise ValueError(
                     f"{self.name}: decision_threshold applies only to {self.labels_are_for}; "
-                    "leave it at 0.5, or give y as an indicator matrix or lists of labels"
+                    "leave it at 0.5"
                 )
             return
         for name in ("restore_priors", "class_weight"):
@@ -53,4 +53,4 @@ class ManyLabels:
         # Thresholds come from the rows that a temperature would come from, which such models do not have.
         p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
 
-    labels_are_for = "rows with any number of labels"
+    labels_are_for = "multi-label rows"

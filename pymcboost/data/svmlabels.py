@@ -118,8 +118,8 @@ def lists_of(y, n_rows):
             or any(one and max(map(abs, one)) > LARGEST for one in found)
         ):
             raise ValueError(
-                f"y must be an indicator matrix, or give each of the {n_rows} rows a list of "
-                "labels, which are distinct whole numbers within +-2^53"
+                "y must be an indicator matrix, or contain a list of labels for each of the "
+                f"{n_rows} rows; labels are distinct whole numbers within +-2^53"
             )
         return found
     if len(y) != n_rows or y.dtype.kind not in "buif" or not ((y == 0) | (y == 1)).all():

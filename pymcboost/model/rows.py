@@ -117,8 +117,8 @@ def joined(parts):
         largest = max(int(part.max(initial=0)) for part in parts)
         if largest >= 2**63:
             raise ValueError(
-                f"y has the label {largest} next to signed integers; integer labels must lie "
-                "in [-2^63, 2^63 - 1]. Convert all labels to text"
+                f"y has the label {largest}, but integer labels must lie in [-2^63, 2^63 - 1]. "
+                "Convert all labels to text"
             )
         parts = [part.astype(np.int64) for part in parts]
     return np.concatenate(parts)

@@ -68,7 +68,7 @@ def test_1_usage(program):
         ),
         (
             "-a adaboost-mh --decision-threshold 0.4",
-            "decision_threshold applies only to rows with any number of labels",
+            "decision_threshold applies only to multi-label rows",
         ),
         (
             "-a adaboost-mh --multilabel --calibrate temperature",

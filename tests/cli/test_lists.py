@@ -119,7 +119,7 @@ def test_wrong_text(tmp_path, text, message):
 def test_wrong_labels_to_write(tmp_path, y):
     with pytest.raises(
         ValueError,
-        match="y must be an indicator matrix, or give each|the indicator matrix y has shape",
+        match="y must be an indicator matrix, or contain a list|the indicator matrix y has shape",
     ):
         dump_svmlight(tmp_path / "t.svm", [[1.0]], y)
     assert not (tmp_path / "t.svm").exists()

@@ -180,7 +180,7 @@ def test_integers_of_several_types():
     assert file_of(model) == file_of(trees().fit(X, labels))
     parts[1][1][0] = 2**63
     with pytest.raises(
-        ValueError, match=r"y has the label 9223372036854775808 next .* must lie in \[-2\^63"
+        ValueError, match=r"y has the label 9223372036854775808, but .* must lie in \[-2\^63"
     ):
         trees().fit(from_blocks(parts))
 

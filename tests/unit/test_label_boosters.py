@@ -177,9 +177,7 @@ def test_what_is_for_one_label():
             AdaBoostMHClassifier(n_estimators=2, **params).fit(X, Y)
     with pytest.raises(ValueError, match="needs one class per row"):
         AdaBoostMHClassifier(n_estimators=2).fit(X, Y).calibrate_on(X, Y)
-    with pytest.raises(
-        ValueError, match="decision_threshold applies only to rows with any number of labels"
-    ):
+    with pytest.raises(ValueError, match="decision_threshold applies only to multi-label rows"):
         AdaBoostMHClassifier(n_estimators=2, decision_threshold=0.3).fit(X, Y[:, 0])
 
 
