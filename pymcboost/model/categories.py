@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pymcboost._warn import warn
 from pymcboost.model.arrays import narrow, running_sums, without_flags
 from pymcboost.model.columns import names_of
 
@@ -281,14 +282,30 @@ def find(wanted, X, partial=False):
         return None
     if hasattr(X, "tocsr"):
         raise ValueError(DENSE)
+    detected = isinstance(wanted, str)
     names, levels, known = [], [], names_of(X) if frame else None
     for j in chosen.tolist():
         column = column_of(X, j) if frame else np.asarray(X)[:, j]
         shown = f"column {j if known is None else repr(known[j])}"
         named = frame and (is_category(column) or is_text(column))
         names.append(_names(column, shown, partial) if named else None)
+        if named and detected and not is_category(column):
+            warn_of_numbers(names[-1], shown)
         levels.append(len(names[-1]) if named else _n_codes(column, shown, partial))
     return Categories(chosen, np.array(levels, dtype=np.int64), tuple(names))
+
+
+def warn_of_numbers(levels, shown):
+    """Warn of a text column that became a category although nearly all of its values are numbers."""
+    others = [text for text in levels if not _is_number(text)]
+    n_numbers = len(levels) - len(others)
+    if n_numbers >= 10 and n_numbers >= 0.9 * len(levels):
+        examples = ", ".join(map(repr, others[:3]))
+        warn(
+            f"{shown} is text, so it is used as a category, but {n_numbers} of its "
+            f"{len(levels)} different values are numbers; if it is numeric, replace {examples} by NaN "
+            "and convert the column to float"
+        )
 
 
 def of_texts(texts, names):

@@ -21,8 +21,9 @@ ALL_NUMBERS = (
     "columns as categories"
 )
 NOT_TRAINED = (
-    "train with the column in categorical_features, which accepts text columns of a data "
-    "frame, or give the numbers that the training had in this column"
+    "if this column held categories in training, give a data frame with the columns of the "
+    "training; otherwise give the numbers that the training had in this column, or train with the "
+    "column in categorical_features"
 )
 DATES = (
     "give the time since a reference date, in a suitable unit, such as (date - first_date) / "

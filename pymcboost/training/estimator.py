@@ -266,6 +266,12 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
         >>> list(model.history_)
         ['val_log_loss', 'n_leaves', 'val_calibrated_log_loss']
         """
+        if X_val is not None and X_val is X:
+            warn(
+                "X_val is X: early stopping and the calibration of probabilities need rows that the "
+                "model is not trained on; use callbacks=[pymcboost.callbacks.TrainingLoss()] to follow "
+                "the training loss"
+            )
         held = X_val, y_val, sample_weight_val, validation_sets, init_score_val
         return self._fit(
             X, y, held, groups, callbacks, unknown, sample_weight, init_model, comm, init_score

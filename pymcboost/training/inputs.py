@@ -280,7 +280,10 @@ def refuse_categories(name, X):
 def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=None):
     """Validation sets that the user gives, by name: X, y, weights or None, and scores that they begin with or None."""
     if (X_val is None) != (y_val is None):
-        raise ValueError("X_val and y_val go together: give both, or neither")
+        raise ValueError(
+            "X_val and y_val go together: give both, or neither, and by name, as in "
+            "fit(X, y, X_val=X_val, y_val=y_val)"
+        )
     if X_val is None and sample_weight_val is not None:
         raise ValueError("sample_weight_val weights the rows of X_val; give X_val and y_val, too")
     if isinstance(X_val, (list, tuple)) and any(

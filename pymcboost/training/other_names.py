@@ -19,7 +19,11 @@ TABLE = (
     ("reg_alpha lambda_l1 alpha l1_regularization", "", "there is no L1 penalty on leaves; leave it out"),
     ("min_child_samples min_data_in_leaf min_data", "min_samples_leaf", ""),
     ("min_samples_split", "min_samples_leaf", "it applies to both sides of a split"),
-    ("min_child_weight min_sum_hessian_in_leaf min_sum_hessian", "min_hessian_leaf min_samples_leaf", ""),
+    (
+        "min_child_weight min_sum_hessian_in_leaf min_sum_hessian",
+        "min_hessian_leaf min_samples_leaf",
+        "min_hessian_leaf is a sum of second derivatives, min_samples_leaf one of sample weights",
+    ),
     ("min_split_gain min_gain_to_split min_split_loss gamma min_impurity_decrease", "min_gain", ""),
     ("bagging_fraction bagging sample_rate", "subsample", ""),
     (
@@ -57,11 +61,24 @@ TABLE = (
         "categorical_features",
         'categorical_features="from_dtype" takes the categorical columns of a data frame',
     ),
+    ("min_data_per_group", "min_samples_category", ""),
     (
-        "min_data_per_group cat_smooth cat_l2 max_cat_threshold max_cat_to_onehot one_hot_max_size",
-        "min_samples_category",
+        "cat_smooth cat_l2 max_cat_threshold max_cat_to_onehot one_hot_max_size",
         "",
+        "splits on categories have no such setting; leave it out",
     ),
+    (
+        "extra_trees path_smooth linear_tree linear_lambda data_sample_strategy top_rate other_rate",
+        "",
+        "there is no counterpart; leave it out",
+    ),
+    ("drop_rate max_drop skip_drop uniform_drop", "", "there is no DART; leave it out"),
+    (
+        "deterministic force_col_wise force_row_wise",
+        "",
+        "training is reproducible for any number of threads; leave it out",
+    ),
+    ("first_metric_only", "", "the first metric of scoring always decides; leave it out"),
     ("monotone_constraints monotone_constraint", "monotonic_cst", "it also names the class"),
     ("interaction_constraints", "interaction_cst", ""),
     (
@@ -82,7 +99,8 @@ TABLE = (
     (
         "eval_set valid_sets evals validation_data",
         "",
-        "give fit a validation set as X_val and y_val, and others as validation_sets={name: (X, y)}",
+        "give fit a validation set as X_val and y_val, with early_stopping=True if it is to end the "
+        "training, and others as validation_sets={name: (X, y)}",
     ),
     ("eval_names valid_names", "validation_sets", "its keys are the names"),
     ("eval_sample_weight sample_weight_eval_set", "sample_weight_val", ""),

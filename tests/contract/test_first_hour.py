@@ -2,6 +2,7 @@
 
 import inspect
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -63,8 +64,14 @@ MISTAKES = {
         lambda: MCBoostClassifier(min_child_samples=20), TypeError,
         "it is called min_samples_leaf here, but MCBoostClassifier does not have it; VectorTreeBoostClassifier",
     ),
-    "no bound": (lambda: TREES(max_depth=-1).fit(X, y), ValueError, "max_depth=-1 is not allowed; .* or None"),
-    "silence": (lambda: TREES(verbose=-1).fit(X, y), ValueError, "verbose=-1 is not allowed; .* integer >= 0"),
+    "no bound": (
+        lambda: TREES(max_depth=-1).fit(X, y), ValueError,
+        "max_depth=-1 is not allowed; .* or None; max_depth=None means no limit",
+    ),
+    "silence": (
+        lambda: TREES(verbose=-1).fit(X, y), ValueError,
+        "verbose=-1 is not allowed; .* integer >= 0, True or False; verbose=0 is silent",
+    ),
     "many bins": (lambda: TREES(max_bins=1023).fit(X, y), ValueError, "max_bins=1023 is not allowed; .* to 256"),
     "metric": (
         lambda: TREES(scoring="multi_logloss").fit(X, y), ValueError,
@@ -83,7 +90,8 @@ MISTAKES = {
         "use n_iter_no_change of the constructor; it takes effect with early_stopping=True",
     ),
     "early_stopping=10": (
-        lambda: TREES(early_stopping=10).fit(X, y), ValueError, "early_stopping=10 is not allowed; .* True or False",
+        lambda: TREES(early_stopping=10).fit(X, y), ValueError,
+        "early_stopping=10 is not allowed; .* True or False; n_iter_no_change=10 sets the patience",
     ),
     "callbacks": (
         lambda: TREES().fit(X, y, callbacks=[EarlyStopping()]), TypeError,
@@ -163,7 +171,7 @@ MISTAKES = {
     ),
     "text at predict": (
         lambda: fitted().predict(FRAME.assign(fuel="gas")), ValueError,
-        r"column 'fuel': 'gas' is text \(row 0\); train with the column in categorical_features",
+        r"column 'fuel': 'gas' is text \(row 0\); if this column held categories in training, give a data frame",
     ),
     "one-hot labels": (
         lambda: TREES().fit(X, np.eye(3)[y]), ValueError,
@@ -342,6 +350,22 @@ def test_remedies_are_there():
     for parameter, values in other_names.VALUES.items():
         for here in values.values():
             assert parameters(TREES)[parameter].allows(here)
+
+
+def test_training_rows_as_validation_set_are_warned_of():
+    with pytest.warns(UserWarning, match="X_val is X: early stopping and the calibration"):
+        TREES(n_estimators=2).fit(X, y, X_val=X, y_val=y)
+
+
+def test_numbers_that_are_read_as_text_are_warned_of():
+    numbers = [str(i) for i in range(len(FRAME) - 1)]
+    with pytest.warns(UserWarning, match=r"'age' is text.*59 of its 60.*replace '\?' by NaN"):
+        TREES(n_estimators=2).fit(FRAME.assign(age=[*numbers, "?"]), y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        TREES(n_estimators=2).fit(FRAME.assign(age=[*(f"no. {i}" for i in numbers), "?"]), y)
+        text = FRAME.assign(age=pandas.Categorical([*numbers, "?"]))
+        TREES(n_estimators=2).fit(text, y)
 
 
 def test_patience_alone_does_not_stop_early():

@@ -194,8 +194,14 @@ def test_text_has_the_remedy_that_fits_the_call():
             lambda: SAMMEClassifier(**HOW).fit(text, y),
             "encode it as numbers .* which accept text columns",
         ),
-        (lambda: fitted.predict(text), "train with the column in categorical_features"),
-        (lambda: fitted.model_.predict(text), "train with the column in categorical_features"),
+        (
+            lambda: fitted.predict(text),
+            "if this column held categories in training, give a data frame",
+        ),
+        (
+            lambda: fitted.model_.predict(text),
+            "if this column held categories in training, give a data frame",
+        ),
     ):
         with pytest.raises(ValueError, match=shown + remedy):
             attempt()

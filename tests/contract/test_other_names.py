@@ -56,7 +56,8 @@ def names_of(cls):
         ("n_estimator", "did you mean n_estimators?"),
         (
             "eval_set",
-            "give fit a validation set as X_val and y_val, and others as validation_sets",
+            "give fit a validation set as X_val and y_val, with early_stopping=True if it is to end the "
+            "training, and others as validation_sets",
         ),
         ("callbacks", "use callbacks of fit"),
     ],
@@ -77,7 +78,8 @@ def test_constructors_answer_with_the_name_here(name, answer):
     [
         (
             "eval_set",
-            "give fit a validation set as X_val and y_val, and others as validation_sets={name: (X, y)}",
+            "give fit a validation set as X_val and y_val, with early_stopping=True if it is to end the "
+            "training, and others as validation_sets={name: (X, y)}",
         ),
         ("eval_metric", "use scoring of the constructor"),
         (
