@@ -1,1 +1,1 @@
-"""What all algorithms share: the estimator's contract, the loop of rounds, its callbacks and the parameters."""
+"""What all algorithms share: the estimators' interface, the boosting loop, callbacks and parameters."""

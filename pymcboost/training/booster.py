@@ -1,4 +1,4 @@
-"""What an algorithm gives to the loop of rounds: an object that holds the state of one training."""
+"""The interface between an algorithm and the boosting loop: an object that holds the state of one training."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -19,19 +19,20 @@ from pymcboost.training.metrics import LinkAtTemperature
 
 @dataclass(frozen=True)
 class Previous:
-    """Rounds that a training goes on from: those of a warm start, a checkpoint, or a model that is given."""
+    """Rounds that a training continues from: a warm start, a checkpoint, or a given model."""
 
     model: Any
     n_rounds: int
     history: dict[str, list]
     gain: Gains
     kept: dict[str, Any] = field(default_factory=dict)
-    # Of the best round so far, where it is known; bytes of its model where cutting the last one would not give it.
+    # The best round so far, if it is known. `best_model` holds the bytes of its model where cutting off later rounds
+    # would not reproduce it.
     cv_results: dict[str, np.ndarray] | None = None
     best_gain: Gains | None = None
     best_round: int | None = None
     best_model: bytes | None = None
-    # What the user asked for, for messages; and the classes of a model that is given.
+    # What the user asked for, to be named in messages, and the classes of a given model.
     how: str = "warm_start"
     classes: Any = None
 
@@ -68,52 +69,52 @@ class Booster:
     """
 
     fixed: ClassVar[dict[str, Any]] = {}
-    # What `round` keeps in the history, in words.
+    # Descriptions of the values that `round` adds to the history.
     columns: ClassVar[dict[str, str]] = {}
-    # Whether missing values have a side of their own.
+    # Whether missing values are supported.
     allows_missing = True
     # Whether rows may have different weights.
     takes_weights = True
-    # Whether it needs only the bins of values.
+    # Whether binned rows are enough, without the feature values.
     takes_coded = True
-    # Whether a training that was stopped goes on to the same bytes.
+    # Whether an interrupted training can continue and give the same bytes.
     resumable = True
-    # Whether several trainings may run in threads of one process.
+    # Whether several trainings can run in threads of one process.
     side_by_side = True
-    # Whether scores may begin at those that rows are given; and these, (n, K) of all rows of the dataset.
+    # Whether rows can have initial scores; `init_score` holds them, (n, K) for all rows of the dataset.
     takes_init_score = False
     init_score = None
     # Whether rows may be divided among workers.
     takes_workers = False
-    # Whether rows may have any number of labels: codes of the rows are then an indicator (m, K).
+    # Whether the training is multi-label: the codes of the rows are then an indicator matrix (m, K).
     multilabel = False
-    # Whether the form of y decides that.
+    # Whether the form of y decides if the training is multi-label.
     labels_by_form = False
-    # Whether leaves follow from the rows in them; there is a `refit_round` then.
+    # Whether leaf values can be computed again from the rows in them, with `refit_round`.
     refits = False
-    # What ends a training before its last round.
+    # The usual reason why a training ends before its last round.
     ends_when = "no weak learner has a positive edge"
-    # Rounds after which the state is rebuilt from the scores, against drift.
+    # Number of rounds after which the state is rebuilt from the scores, against numerical drift.
     restart_every: int | None = None
-    # Whether a temperature of few rows is corrected by a second model.
+    # Whether a temperature from few rows is corrected with a second model.
     corrects_few = False
-    # What the model file says besides the parameters.
+    # The link function, as the model file names it.
     link = "softmax"
-    # By what scores are divided before the link, where the minimum of the loss asks for that.
+    # The scores are divided by this before the link, if the minimum of the loss requires it.
     link_temperature: float | None = None
-    # Categorical features of the rows, where there are any.
+    # Categorical features of the rows, if there are any.
     categories = None
-    # Names of the columns, where they have any.
+    # Names of the columns, if they have any.
     feature_names: list[str] | None = None
-    # Parameters that a warm start must keep.
+    # Parameters that must not change in a warm start.
     must_stay: ClassVar[tuple[str, ...]] = ("weak_learner", "loss", "code", "decoder")
 
-    # Table updates of a round below which one thread is faster; None: those of `threads`.
+    # With fewer table updates than this, one thread is faster; None means the default of `threads`.
     small_work: int | None = None
 
-    # Whether there are rounds before the first one.
+    # Whether the training continues from earlier rounds.
     has_rounds = False
-    # Whether it adds to a model that is given.
+    # Whether it adds rounds to a given model (init_model).
     goes_on = False
 
     def __init__(self, params, draw_seed=None, name="", comm=ALONE):
@@ -125,10 +126,10 @@ class Booster:
     # -- what subclasses may give --------------------------------------------------------------------------------------
 
     def check(self):
-        """Refuse parameters that do not go together."""
+        """Refuse parameters that contradict each other."""
 
     def takes_labels(self, y):
-        """Whether the rows of this y may have any number of labels."""
+        """Whether this y makes the training multi-label."""
         return self.multilabel
 
     def takes_sparse(self):
@@ -136,34 +137,34 @@ class Booster:
         return True
 
     def begin_at(self, bias):
-        """Go on from the scores (K,) that a model begins with, where they are the algorithm's own."""
+        """Start from the bias (K,) of a model, if the algorithm computes a bias itself."""
 
     def hasten(self, n_rounds):
-        """Take larger steps where scores hardly change by it; returns how many rounds then replace ``n_rounds``."""
+        """Take larger steps if this hardly changes the scores; return how many rounds then replace ``n_rounds``."""
         return n_rounds
 
     def layouts(self):
-        """Layouts that a model file may have."""
+        """Layouts that the model file can have."""
         return ("list",)
 
     def rows(self, dataset, n_threads, previous):
-        """The rows of positive weight of a `TrainingSet`, in the form that the weak learners read."""
+        """Return the rows with positive weight of a `TrainingSet`, in the form that the weak learners read."""
         raise NotImplementedError
 
     def new_builder(self):
-        """An ensemble without weak learners."""
+        """Return an ensemble builder without weak learners."""
         raise NotImplementedError
 
     def prepare(self, previous):
-        """Make loss, learner and solver."""
+        """Create the loss, the learner and the solver."""
         raise NotImplementedError
 
     def restart(self, scores):
-        """Rebuild the weights from raw scores of the training rows, or from zeros where None."""
+        """Rebuild the weights from raw scores of the training rows, or from zeros if they are None."""
         raise NotImplementedError
 
     def round(self):
-        """Add one round to the builder; what the history keeps of it, or None when nothing is left to learn."""
+        """Add one round to the builder. Return its history entry, or None if nothing is left to learn."""
         raise NotImplementedError
 
     def refit_round(self, at, leaves, cls, base, decay):
@@ -183,15 +184,15 @@ class Booster:
         raise NotImplementedError
 
     def why_ended(self):
-        """Why there is no further round, in words."""
+        """Say why there is no further round."""
         return self.ends_when
 
     def has_learnt(self):
-        """Whether the rounds so far tell any rows apart; where none does, the model is constant."""
+        """Whether any round so far separates some rows; if none does, the model is constant."""
         return self.n_rounds > 0
 
     def why_constant(self):
-        """What to say of a constant model."""
+        """The warning for a constant model."""
         return (
             "no weak learner separates the classes at all: the model is constant. Check "
             "whether all features are constant or missing, or whether a limit on the weak "
@@ -199,44 +200,44 @@ class Booster:
         )
 
     def kept(self):
-        """What a warm start needs besides the model."""
+        """The state that a warm start needs besides the model."""
         return {}
 
     def meta(self):
-        """What the model file says besides algorithm, parameters and feature names."""
+        """Entries of the model file besides algorithm, parameters and feature names."""
         return {}
 
     def auto_values(self):
-        """Values that parameters which may be "auto" have in this training, by name."""
+        """Values that this training uses for parameters set to "auto", by name."""
         return {}
 
-    # Whether each weak learner leaves rows out, so that the temperature follows from `left_out_scores`; known once the
-    # rows are laid out.
+    # Whether each weak learner leaves out some rows, so that the temperature can be computed from `left_out_scores`.
+    # Only known after the rows are laid out.
     leaves_rows_out = False
 
     def follow_left_out(self):
-        """Begin to follow the scores of rows that are left out, before the first round."""
+        """Start to collect the scores of left-out rows, before the first round."""
 
     def left_out_scores(self):
-        """The `LeftOutScores` of the rounds done."""
+        """Return the `LeftOutScores` of the rounds done."""
 
     def memory(self):
-        """What the rounds take besides the rows, their columns and the model, in parts: see `training.memory`."""
+        """Memory that the rounds need besides the rows, columns and model, as parts: see `training.memory`."""
         return []
 
     @property
     def threshold(self) -> float | None:
-        """Score above which every label is given, where that is not 0."""
+        """Score above which a label is assigned, if it is not 0."""
         return None
 
     @property
     def probabilities(self):
-        """How metrics get probabilities: a link by name, or a function of the scores that gives their logarithms."""
+        """How metrics get probabilities: the name of a link, or a function from scores to log-probabilities."""
         if self.link_temperature is None:
             return self.link
         return LinkAtTemperature(self.link, self.link_temperature)
 
-    # The losses (m,) of rows by their scores and classes, where the metric "loss" asks for them.
+    # For the metric "loss": computes the losses (m,) of rows from their scores and classes.
     loss_value: Any = None
 
     # -- what the loop calls -------------------------------------------------------------------------------------------
@@ -300,7 +301,7 @@ class Booster:
             self.follow_left_out()
 
     def check_previous(self, previous):
-        """Refuse to add to a model what is made of other weak learners, or for another loss."""
+        """Refuse to add to a model that has other weak learners or another loss."""
         was, now = previous.model.meta.get("params", {}), vars(self.params)
         for name in self.must_stay:
             is_now = shown_own(now[name]) if name == "loss" and name in was else now.get(name)
@@ -311,7 +312,7 @@ class Booster:
                 )
 
     def _check_form(self, previous):
-        """Refuse rounds of something else, which only a forged file has."""
+        """Refuse rounds of another kind of ensemble, which only a forged file can have."""
         best = (
             [] if previous.best_model is None else [Model.from_bytes(previous.best_model).ensemble]
         )
@@ -324,18 +325,18 @@ class Booster:
             )
 
     def go_on(self, previous):
-        """Take over the rounds of a model; raw scores of the training rows."""
+        """Take over the rounds of a model and return the raw scores of the training rows."""
         self.builder.extend(previous.model.ensemble)
         if is_coded(self.data.X):
             self.data.X.refuse(previous.model.ensemble, previous.how)
         return self.scores()
 
     def first_scores(self):
-        """Scores that the training rows are given, (m, K); None without any."""
+        """Initial scores of the training rows (m, K), or None."""
         return None if self.init_score is None else self.init_score[self.data.rows]
 
     def scores(self):
-        """Raw scores of the training rows: of the classes or of the columns of a code, (m, K) or (m, P)."""
+        """Raw scores of the training rows, by class (m, K) or by column of the code (m, P)."""
         if self.init_score is None:
             return scores_of(self.builder.current().column_scores, self.data.X, self.data.rows)
         scores = self.first_scores().astype(np.float64)
@@ -353,10 +354,10 @@ class Booster:
         self.n_rounds, self.gain = n_rounds, gain
 
     def release(self):
-        """Let go of what rounds alone need, after the last one."""
+        """Release what only the rounds need, after the last one."""
 
     def model(self, classes, meta):
-        """The rounds so far as a model."""
+        """Return the model of the rounds so far."""
         meta = {**meta, **self.meta()}
         model = Model.from_ensemble(self.builder.current(), classes, link=self.link, meta=meta)
         return (
@@ -365,14 +366,14 @@ class Booster:
             else model._with_link_temperature(self.link_temperature)
         )
 
-    # Whether cutting later rounds gives the model of an earlier one.
+    # Whether cutting off later rounds gives the model of an earlier one.
     cuts_give_models = True
 
 
 def add_in_order(ensemble, scores, X, rows):
-    """Add an ensemble's bias and trees to scores (m, K) of these rows of X, tree after tree, as the rounds did.
+    """Add the bias and the trees of an ensemble to the scores (m, K) of these rows of X, tree by tree as in training.
 
-    The sum of all trees, added at once, would be rounded otherwise, and a training that goes on give other bytes.
+    Adding the sum of all trees at once would round differently, and the continued training would give other bytes.
     """
     if not isinstance(ensemble, Trees):
         scores += ensemble.column_scores(X)[rows]

@@ -43,17 +43,19 @@ from pymcboost.training.divided_folds import (
 from pymcboost.training.folds import OutOfFoldScores, held_scores, splits
 from pymcboost.training.inputs import check_consistent_length, weights_of_rows
 
-# Where the second model has at least this share of the rows of the others, it tells nothing.
+# If the second model has at least this share of the rows of the others, it adds no information.
 ALIKE = 0.8
-# Rows held out that suffice for a temperature, and their share of all: further folds are not trained.
+# This many held-out rows are enough for a temperature, or this share of all rows; no further folds are then trained.
 ENOUGH, ENOUGH_SHARE = 600, 0.55
-# With fewer rows there is a second model only of boosters that say so: that of others costs by its noise what it tells.
+# With fewer rows, only boosters with `corrects_few` train a second model: with others, its noise would outweigh its
+# information.
 FEW = 500
-# The largest multiple of T(b) that T(s) is taken for.
+# Upper limit of the ratio T(s) / T(b).
 MOST_RISE = 4.0
-# The logarithm of the temperature from rows that are left out: that of out-of-bag scores with this weight, and that of
-# leave-one-out scores with the rest. The former is at most a multiple of the latter. The result is too high by a factor
-# that hardly differs between data sets. All were chosen on training parts of 40 sets, see docs/results/choices.md.
+# The log temperature from left-out rows is a weighted mean: SHARE_OUTSIDE is the weight of the out-of-bag
+# temperature, which is at most MOST_SOFT times the leave-one-out temperature. The result is too high by a factor that
+# hardly differs between data sets; BIAS corrects it. All three were chosen on training parts of 40 sets, see
+# docs/results/choices.md.
 SHARE_OUTSIDE, MOST_SOFT, BIAS = 0.8, 30.0, 0.905
 
 UNSEEN = (
@@ -89,12 +91,12 @@ def check_rows(estimator, dataset, held):
 
 
 def too_few(held):
-    """Whether validation rows (`Held`) that are split off are fewer than those from which a temperature comes."""
+    """Whether the validation rows (`Held`) that were split off are too few for a temperature."""
     return np.count_nonzero(_known(held)) < ENOUGH
 
 
 def temperature_of_rows(model, held):
-    """Temperature of a model on validation rows (`Held`), those of labels that training has not seen left out."""
+    """Temperature of a model on validation rows (`Held`), without rows whose labels do not occur in training."""
     return fit_temperature(held.raw_scores(model), held.codes.clip(0), _known(held), model.link)
 
 
@@ -103,7 +105,7 @@ def _known(held):
 
 
 def temperature_of_left_out(left_out, data, link):
-    """Temperature from the scores of training rows without their own part in the leaves (`LeftOutScores`).
+    """Temperature from the scores of training rows without their own contribution to the leaves (`LeftOutScores`).
 
     Leave-one-out scores are too sharp, out-of-bag scores too soft: see `SHARE_OUTSIDE`.
     """
@@ -147,7 +149,7 @@ def temperature_of_folds(estimator, dataset, seed, rounds, found=None, parts=Non
 
 @dataclass(frozen=True)
 class _Scored:
-    """Folds in the order in which they are used, those that are trained, and the scores and link of their models."""
+    """Folds in the order of use, those that are trained, and the scores and link of their models."""
 
     parts: list
     used: list
@@ -194,7 +196,7 @@ def _of_folds(estimator, dataset, seed, rounds, found, previous, scored):
 
 
 def _largest_first(dataset, parts):
-    """Folds in their order or, where rows are never held out, those that train on the most rows first."""
+    """The folds in their order, or the folds with the most training rows first if some rows are never held out."""
     n_train, n_held = sizes(dataset, parts).T
     if n_held.sum() == n_weighted(dataset.comm, dataset.weight):
         return parts
@@ -202,10 +204,10 @@ def _largest_first(dataset, parts):
 
 
 def _of_few_rows(dataset, parts):
-    """Rows that one of the first two folds holds out, to train on, and those of the other, to hold out.
+    """Small training set from one of the first two folds, and the held-out rows of the other.
 
-    They are rows that the other fold trains on, too; their share of the rows held out is the second number.
-    None where they have fewer than two classes.
+    The training rows are held-out rows of one fold that the other fold trains on; the second value is their share of
+    the held-out rows. None if they have fewer than two classes.
     """
     (first_train, first_held), (second_train, second_held) = parts[:2]
     for held, train, scored in (
@@ -220,13 +222,13 @@ def _of_few_rows(dataset, parts):
 
 
 def _enough(dataset, parts):
-    """Number of the first folds that hold out enough rows."""
+    """How many of the first folds are needed to hold out enough rows."""
     held = np.cumsum(sizes(dataset, parts)[:, 1])
     return int(np.searchsorted(held, min(ENOUGH, ENOUGH_SHARE * held[-1]))) + 1
 
 
 def _temperature(scores, dataset, parts, link):
-    """Temperature of the rows held out."""
+    """Fit the temperature to the held-out rows."""
     weight = _weights(dataset, parts)
     every = of_all(dataset, weight > 0, scores, dataset.codes, weight)
     try:
@@ -236,7 +238,7 @@ def _temperature(scores, dataset, parts, link):
 
 
 def _weights(dataset, parts):
-    """Weights of the rows held out, 0 for others, and for those of a class that their model has not seen."""
+    """Weights of the held-out rows; 0 for other rows and for classes that the model of the fold has not seen."""
     weight = np.zeros(len(dataset.weight))
     for train, held in parts:
         weight[held] = dataset.weight[held] * present(dataset, train)[dataset.codes[held]]
@@ -246,9 +248,10 @@ def _weights(dataset, parts):
 
 
 def shares(state, data, workers):
-    """Shares (K,) of the classes in the weights: the probabilities of a model without rounds.
+    """Shares (K,) of the classes in the total weight: the probabilities of a model without rounds.
 
-    None of a model with rounds, of labels, and of a loss that is given: it says itself where scores begin.
+    None if the model has rounds or initial scores, is multi-label, or has a custom loss, which sets its own initial
+    scores.
     """
     booster = state.booster
     begun = state.n_rounds or booster.init_score is not None
@@ -262,14 +265,14 @@ def shares(state, data, workers):
 
 
 def with_shares(model, factors):
-    """A model whose scores are those of these probabilities; without a link, of their softmax."""
+    """Set the initial scores of a model so that it predicts these probabilities."""
     if model.has_probabilities:
         return model.reweighted(factors)
     return model.with_temperature(1.0).reweighted(factors).with_temperature(None)
 
 
 def priors(estimator, classes, weight):
-    """What undoes the weights of the classes where that is asked for; None elsewhere."""
+    """Factors that undo the class weights if `restore_priors` is set, or None."""
     if not getattr(estimator, "restore_priors", False) or (weight == weight[0]).all():
         return None
     with np.errstate(divide="ignore", over="ignore"):
@@ -285,7 +288,7 @@ def priors(estimator, classes, weight):
 
 
 class CalibratesOnRows:
-    """What fitted estimators do with rows that are given for calibration."""
+    """Calibration of fitted estimators on given rows."""
 
     model_: ClassVar[Any]
     classes_: ClassVar[Any]

@@ -1,4 +1,4 @@
-"""What happens around the rounds of a training: validation, early stopping, progress, and the users' own."""
+"""Callbacks around the rounds of a training: validation, early stopping, progress, and custom ones."""
 
 import contextlib
 import copy
@@ -31,9 +31,9 @@ class Callback:
     10
     """
 
-    # The seed that stands for ``random_state=None``; None where one is drawn.
+    # The seed that replaces ``random_state=None``, or None to draw one.
     seed: int | None = None
-    # Whether all workers of a training need it: it tells the others something, or changes the model.
+    # Whether all workers need this callback, because it communicates between them or changes the model.
     shared = False
 
     def begin(self, booster):
@@ -101,7 +101,7 @@ class Callback:
         return {}
 
     def _measured(self, params):
-        """Names of what it measures, which all workers must have alike where they need it."""
+        """Names of its metrics, which must be the same on all workers if the callback is shared."""
         return ()
 
     def after_round(self, state):
@@ -145,9 +145,9 @@ class _UserCallback(Callback):
 
 
 def as_callback(one):
-    """A callback with all methods from an object that may have only ``after_round``.
+    """Turn an object into a callback with all methods; only ``after_round`` is required.
 
-    Where it keeps what is of one training, and is no subclass of a user, it is a copy: others may train side by side.
+    A built-in callback that stores the state of one training is copied, so that trainings can run side by side.
     """
     if isinstance(one, Callback):
         return copy.copy(one) if vars(type(one)).get("of_one_training") else one
@@ -169,7 +169,7 @@ def as_callback(one):
 
 
 def as_callbacks(given):
-    """Callbacks with all methods, of a sequence of them."""
+    """Turn a sequence of objects into callbacks with all methods."""
     if not isinstance(given, Iterable):
         raise TypeError(
             f"callbacks must be a sequence of callbacks, not {given!r}; give [callback], or ()"
@@ -184,13 +184,16 @@ def as_callbacks(given):
 
 
 class ValidationCurves(Callback):
-    """Follows metrics on all validation sets, as "NAME_metric" in the history."""
+    """Records metrics of all validation sets, as "NAME_metric" in the history."""
 
     def __init__(self, *metrics):
         self.metrics = metrics
 
     def before_training(self, state):
-        """Take in the rounds there are. The curves come first in the history, in the same order after a checkpoint."""
+        """Add the existing rounds.
+
+        The curves come first in the history, so the order is the same after a checkpoint.
+        """
         validation, others = state.validation, dict(state.history)
         state.history.clear()
         for held in validation.sets:
@@ -202,24 +205,24 @@ class ValidationCurves(Callback):
         validation.add_rounds(state.booster.builder)
 
     def measure(self, state):
-        """The metrics after the round."""
+        """Compute the metrics after the round."""
         state.booster.follow(state.validation)
         return state.validation.measure(*self.metrics)
 
 
 class CalibratedCurve(Callback):
-    """Follows the log loss at the temperature that is best for the rows "val", as "val_calibrated_log_loss"."""
+    """Records the log loss at the temperature that is best for the rows "val", as "val_calibrated_log_loss"."""
 
     def __init__(self, metric):
         self.metric = metric
 
     def measure(self, state):
-        """The metric after the round; the scores are those that `ValidationCurves` has followed."""
+        """Compute the metric after the round from the scores that `ValidationCurves` has updated."""
         return {f"val_{self.metric.name}": state.validation.of("val", self.metric)}
 
 
 class Patience:
-    """The best round of a curve, and how long the curve has not improved.
+    """Tracks the best round of a curve, and how long the curve has not improved.
 
     Parameters
     ----------
@@ -244,7 +247,7 @@ class Patience:
         self._best = self._bar = None
 
     def see(self, value, n_rounds):
-        """Take in the value after that many rounds; whether it is the best so far."""
+        """Add the value after ``n_rounds`` rounds; return whether it is the best so far."""
         value *= self.sign
         if self._bar is None or value < self._bar - self._least():
             self._bar, self._since = value, n_rounds
@@ -257,12 +260,14 @@ class Patience:
         return self.min_delta + (self.tolerance * abs(self._bar) if self.tolerance else 0)
 
     def over(self, n_rounds):
-        """Whether the wait is over after that many rounds."""
+        """Whether the patience has run out after ``n_rounds`` rounds."""
         return n_rounds - self._since >= max(self.patience, self.share * n_rounds)
 
 
 class EarlyStopping(Callback):
-    """Ends a training whose metrics on the rows "val" no longer improve; goes back to the last of their best rounds.
+    """Ends a training when the metrics on the rows "val" stop improving.
+
+    With several metrics, it goes back to the latest of their best rounds.
 
     Parameters
     ----------
@@ -279,7 +284,7 @@ class EarlyStopping(Callback):
         self.metrics, self.patience, self.min_delta = [metric, *also], patience, min_delta
 
     def before_training(self, state):
-        """Begin with the best of the rounds there are."""
+        """Find the best of the existing rounds."""
         self._curves = {}
         for metric in self.metrics:
             column, curve = (
@@ -296,7 +301,7 @@ class EarlyStopping(Callback):
         return self._enough(state)
 
     def after_round(self, state):
-        """Whether the patience is at its end."""
+        """Return whether the patience has run out."""
         for column, curve in self._curves.items():
             if curve.see(state.history[column][-1], state.n_rounds):
                 state.mark_best()
@@ -311,7 +316,7 @@ class EarlyStopping(Callback):
         return True
 
     def after_training(self, state):
-        """Go back to the best round."""
+        """Cut the training back to the best round."""
         if state.best_round < state.n_rounds:
             state.cut(state.best_round, state.best_gain)
             state.ended = (
@@ -321,10 +326,10 @@ class EarlyStopping(Callback):
 
 class _Silence:
     def update(self, n=1, known=None):
-        """Count further rounds as done, and keep the metrics of the last."""
+        """Count ``n`` more rounds as done, and show the latest metrics."""
 
     def close(self):
-        """Take away what is shown."""
+        """Remove the display."""
 
 
 class _Bar(_Silence):
@@ -341,7 +346,7 @@ class _Bar(_Silence):
 
 
 class _Lines(_Silence):
-    """A line at regular numbers of rounds, and after the last; ``done`` rounds are there before."""
+    """Prints a line at regular numbers of rounds and after the last one; ``done`` rounds were done before."""
 
     def __init__(self, name, n_rounds, every, done, at_most):
         self._name, self._n_rounds, self._every, self._at_most = (
@@ -372,7 +377,7 @@ class _Lines(_Silence):
 
 
 def progress(name, n_rounds, every, done=0, at_most=False):
-    """What shows the rounds, with ``update(n, known)`` and ``close()``.
+    """Return a progress display with ``update(n, known)`` and ``close()``.
 
     Parameters
     ----------
@@ -396,7 +401,7 @@ def progress(name, n_rounds, every, done=0, at_most=False):
 
 
 class Progress(Callback):
-    """A progress bar where standard error is a terminal, elsewhere lines with the metrics."""
+    """Shows a progress bar on a terminal; otherwise prints lines with the metrics."""
 
     def __init__(self, name, every, at_most=False):
         self._name, self._every, self._at_most, self._shown = name, every, at_most, _Silence()
@@ -412,15 +417,15 @@ class Progress(Callback):
         self._shown.update(1, state.metrics())
 
     def close(self, state):
-        """Take the bar away."""
+        """Remove the bar."""
         self._shown.close()
 
 
 class WarnOfNothingToAdd(Callback):
-    """Warns where a warm start finds all rounds done."""
+    """Warns if a warm start has no rounds left to add."""
 
     def before_training(self, state):
-        """Compare what is there with what is wanted."""
+        """Compare the existing with the requested number of rounds."""
         if state.n_rounds == state.n_estimators and not state.resumed:
             warn(
                 f"warm_start: the model already has n_estimators={state.n_rounds} rounds, so "

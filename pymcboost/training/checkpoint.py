@@ -1,4 +1,4 @@
-"""Checkpoints: files from which a training that was stopped goes on, to the same bytes as without a stop."""
+"""Checkpoints: files from which an interrupted training continues, to the same bytes as without the interruption."""
 
 import base64
 import math
@@ -28,14 +28,14 @@ from pymcboost.training.loop import as_column
 Estimator = TypeVar("Estimator", bound=BoostingClassifier)
 FORMAT = 4
 AGAIN = "remove the file, or name another one, to start again"
-# Arrays of a file: booleans, numbers, dates and text.
+# Kinds of arrays that a file can hold: booleans, numbers, dates and text.
 ARRAY_KINDS = "biufcMmSU"
 KEYS = {"format", "rounds", "best_round", "seed", "data", "arrays", "best"}
 CV_ARRAYS = {"rounds", "mean", "folds"}
 CV_NUMBERS = {"best_round", "n_estimators"}
-# Before the names of metrics after the first.
+# Prefixes of the names of all metrics except the first.
 CV_OF_METRICS = ("mean_", "folds_")
-# What is known of the data of a training, besides its size, in words.
+# Descriptions of the data of a training, for messages about differences.
 DATA = {
     "X": "the features",
     "y": "the labels",
@@ -44,9 +44,9 @@ DATA = {
     "validation": "the validation set",
     "groups": "the groups",
 }
-# Numbers of which checksums are made at once.
+# Number of values whose checksums are computed at once.
 CHUNK = 1 << 16
-# The seed that stands for random_state=None is drawn below this, as scikit-learn takes them.
+# Upper limit of the seed drawn for random_state=None, as in scikit-learn.
 SEEDS = 2**32
 
 
@@ -161,7 +161,7 @@ class Checkpoint(Callback):
     # -- called by the training --------------------------------------------------------------------------------------
 
     def begin(self, booster):
-        """Read the file. Where the estimator has no seed, the same one must serve all parts of the training."""
+        """Read the file. Without a random_state, all parts of the training must use the seed stored in it."""
         params = booster.params
         if params.warm_start:
             raise ValueError(
@@ -192,7 +192,7 @@ class Checkpoint(Callback):
             self.seed, self._best = self._saved["seed"], self._saved["best"]
 
     def resume(self, plan):
-        """The rounds in the file, if it is of this training."""
+        """Return the rounds in the file, if they belong to this training."""
         self._data = _identity(plan.dataset, plan.validation)
         self._written, self._next = 0, time.monotonic() + self.every
         if self._saved is None:
@@ -228,7 +228,10 @@ class Checkpoint(Callback):
         return Previous(model, rounds, best_model=saved["best"], **state)
 
     def after_round(self, state):
-        """Remember the round, and write the file if it is time: the first worker's, which is like the others."""
+        """Remember the round, and write the file if it is time.
+
+        Only worker 0 writes, because all workers have the same model.
+        """
         if self._workers.rank:
             return
         if state.best_round == state.n_rounds:
@@ -247,13 +250,13 @@ class Checkpoint(Callback):
             self._next = time.monotonic() + self.every
 
     def close(self, state):
-        """Write the rounds that a training can go on from: after Ctrl-C, or before the models of folds."""
+        """Write the rounds that a training can continue from: after Ctrl-C, or before the models of the folds."""
         if state is None or self._last is None:
             return
         if not (state.interrupted or (state.complete and state.folds_follow)):
             return
         rounds, *rest = self._last
-        # The first rounds are a model only where rounds leave each other alone.
+        # Cutting gives the model of the first rounds only if later rounds do not change earlier ones.
         if self._written < rounds and (rounds == state.n_rounds or state.model().has_stages):
             history = {name: values[:rounds] for name, values in state.history.items()}
             self._write(
@@ -295,7 +298,7 @@ class Checkpoint(Callback):
             warn(f"could not write a checkpoint after round {rounds}: {error}")
 
     def _read_for_all(self):
-        """What the file of the first worker holds, None where there is none; what is wrong with it is so for all."""
+        """Read the file on worker 0 and send it to all workers, with any error. None if there is no file."""
         if self._workers.size == 1:
             return self._read()
         found = error = None
@@ -314,7 +317,7 @@ class Checkpoint(Callback):
         return _decoded(model, model.meta["checkpoint"])
 
     def _read(self):
-        """What the file holds, None where there is none and one can be made."""
+        """Read the file. None if it is missing or empty and can be written."""
         files.check_target(self.path, "checkpoint")
         try:
             if not os.stat(self.path).st_size:
@@ -337,13 +340,13 @@ class Checkpoint(Callback):
 
 
 def _encoded(array):
-    """An array as JSON keeps it. It is not compressed, so that a file cannot ask for more memory than it has bytes."""
+    """Encode an array for JSON. It is not compressed, so a file cannot ask for more memory than it has bytes."""
     data = base64.b64encode(array.tobytes()).decode()
     return {"dtype": array.dtype.str, "shape": array.shape, "data": data}
 
 
 def _array(entry):
-    """What `_encoded` made; ValueError where type, shape and bytes do not fit together."""
+    """Decode what `_encoded` made; ValueError if type, shape and bytes do not fit together."""
     dtype = np.dtype(entry["dtype"])
     shape = entry["shape"]
     data = base64.b64decode(entry["data"], validate=True)
@@ -357,7 +360,7 @@ def _array(entry):
 
 
 def _decoded(model, meta):
-    """What `Checkpoint._write` wrote; None where the parts do not fit together."""
+    """Decode what `Checkpoint._write` wrote; None if the parts do not fit together."""
     if meta["format"] != FORMAT or not meta.keys() <= KEYS:
         return None
     arrays = {name: _array(entry) for name, entry in meta["arrays"].items()}
@@ -411,7 +414,7 @@ def _is_cv_array(key):
 
 
 def _gains(column, value, n_columns):
-    """Sums of the columns that a file lists in ascending order, with a number for each; ValueError for others."""
+    """Build `Gains` from the columns of a file, in ascending order, and their sums; ValueError if they are invalid."""
     fits = (
         column.dtype == np.int32
         and value.dtype == np.float64
@@ -425,7 +428,7 @@ def _gains(column, value, n_columns):
 
 
 def _identity(dataset, validation):
-    """What tells the data of a training from others: a dictionary that JSON keeps.
+    """Fingerprint of the data of a training: a dictionary that can be stored as JSON.
 
     Checksums are sums over the rows with their numbers. The division of the rows among workers does not change them.
     """
@@ -460,7 +463,7 @@ def _identity_of_set(held):
 
 
 def _checksum(array, number, dtype=np.float64):
-    """Sum over the rows, with these numbers, of a hash of each; 0 without an array."""
+    """Sum of hashes of the rows, each combined with its row number; 0 without an array."""
     if array is None:
         return 0
     n_columns, total = math.prod(array.shape[1:]), np.zeros(1, dtype=np.uint64)
@@ -487,14 +490,14 @@ def _checksum(array, number, dtype=np.float64):
 
 
 def _mixed(z):
-    """Integers of 64 bits, each spread over all bits."""
+    """Mix 64-bit integers so that every input bit affects all output bits."""
     z = (z + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(29))
 
 
 def _data_differences(before, now):
-    """In words, what the data of a checkpoint have otherwise."""
+    """Describe the differences between the data of a checkpoint and the current data."""
     sizes = [name for name in ("rows", "features") if before.get(name) != now[name]]
     if sizes:
         return [
@@ -507,14 +510,14 @@ def _data_differences(before, now):
 
 
 def _differences(before, now, defaults):
-    """What a new training has other than the model's: algorithm and parameters."""
+    """Describe the differences between a new training and the model's: algorithm and parameters."""
     if before.get("algorithm") != now["algorithm"]:
         return [f"the algorithm was {before.get('algorithm')}, now it is {now['algorithm']}"]
     old, new = before.get("params", {}), now["params"]
     was, is_now = (
         {**defaults, **old},
         {**defaults, **new},
-    )  # other versions write other defaults out
+    )  # other versions may store other defaults
     return [
         f"{name} was {_shown(old, name)}, now it is {_shown(new, name)}"
         for name in sorted({*old, *new} - {"n_estimators"})

@@ -1,4 +1,4 @@
-"""Trainings that go on from a model that is given, ``init_model`` of `fit`: with new rows, and any parameters."""
+"""Trainings that continue from a given model, the ``init_model`` of `fit`, with new rows and any parameters."""
 
 from os import PathLike
 
@@ -15,7 +15,7 @@ from pymcboost.training.parameters import values_of
 
 
 def previous_of(init_model, estimator):
-    """The rounds of a model, a file or a fitted estimator, which this estimator shall add to.
+    """Read the rounds of a model, a file or a fitted estimator, to which this estimator will add.
 
     Raises
     ------
@@ -56,7 +56,7 @@ def previous_of(init_model, estimator):
 
 
 def refuse_reweighted(model, what):
-    """Refuse a model whose bias a training that goes on would lose; one without rounds begins anew in any case."""
+    """Refuse a model whose reweighted bias would be lost if training continues. A model without rounds is fine."""
     if not model.n_learners:
         return
     params = model.information.get("params", {})
@@ -69,15 +69,17 @@ def refuse_reweighted(model, what):
 
 
 def left_by(model):
-    """What tells a model from others that a warm start cannot go on from: algorithm, learners and bias."""
-    n_learners = getattr(model, "n_learners", None)  # machines of kernels in Python are no files
+    """Identify the model of the last fit by algorithm, number of learners and bias, to notice later changes to it."""
+    n_learners = getattr(
+        model, "n_learners", None
+    )  # kernel machines with a Python kernel have no ensemble
     if n_learners is None:
         return None, None, None
     return model.information.get("algorithm"), n_learners, model.ensemble.bias.tolist()
 
 
 def of_last_fit(draft):
-    """The rounds of a warm start; of the model that the last fit has left."""
+    """Read the rounds for a warm start from the model of the last fit."""
     model = draft.model_
     now, has_stages = left_by(model), getattr(model, "has_stages", False)
     rounds = model.n_rounds if has_stages else draft.n_estimators_
@@ -100,7 +102,7 @@ def of_last_fit(draft):
 
 
 def check_first_scores(draft, has_init_score):
-    """Refuse a warm start whose rows begin at other scores than those of the rounds so far."""
+    """Refuse a warm start if only one of the two fits has an init_score."""
     had_init_score = getattr(draft, "_has_init_score", False)
     if had_init_score and not has_init_score:
         raise ValueError(
@@ -115,7 +117,7 @@ def check_first_scores(draft, has_init_score):
 
 
 def check_columns(n_features, names, model):
-    """Refuse rows of other features than the model's; ``names`` are theirs, None where they have none."""
+    """Refuse rows with other features than the model's; ``names`` are the names of the rows' columns, or None."""
     if n_features != model.n_features_in_:
         raise ValueError(
             f"init_model: it has {counted(model.n_features_in_, 'feature')}, but X has "
@@ -134,7 +136,7 @@ def check_columns(n_features, names, model):
 
 
 def codes_in(previous, labels, codes):
-    """The model's classes, and the rows' codes among these; ``codes`` are those among their own ``labels``."""
+    """Translate codes of the rows' own ``labels`` into codes of the model's classes; return both classes and codes."""
     known, found = previous.model.classes_, labels_of_file(labels)
     alike = (known.dtype.kind in "OU") == (found.dtype.kind in "OU")
     at = positions(known, found) if alike else np.full(len(found), -1)

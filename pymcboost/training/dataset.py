@@ -1,4 +1,4 @@
-"""Rows that are checked and binned once, for many trainings."""
+"""Training rows that are checked and binned once, for many trainings."""
 
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
@@ -184,7 +184,7 @@ class Dataset:
         return dataset
 
     def _begin(self, max_bins, categorical_features, comm):
-        """Check the number of bins; what the rows are read for."""
+        """Check the number of bins, and return the reader of the rows."""
         if (
             isinstance(max_bins, bool)
             or not isinstance(max_bins, Integral)
@@ -286,7 +286,7 @@ class Dataset:
     # -- as estimators read it -----------------------------------------------------------------------------------------
 
     def _workers(self, comm):
-        """The communicator of a training of these rows, which a user may name again."""
+        """Return the communicator of the Dataset; a user may pass the same one again."""
         if comm is not None and comm is not self._comm:
             raise ValueError(
                 "comm differs from that of the Dataset; leave it out, or give Dataset(X, y, "
@@ -297,7 +297,7 @@ class Dataset:
     def _training_set(
         self, estimator, booster, y, sample_weight, groups, *, init_score, warm_start, initial
     ):
-        """The rows as a training reads them, after a check that they go with it. Parameters: see `TrainingSet.read`."""
+        """Check that the rows suit a training, and return them as it reads them. Parameters: see `TrainingSet.read`."""
         name, rows = booster.name, self._set
         for what, value in {
             "sample_weight": sample_weight,
@@ -336,12 +336,12 @@ class Dataset:
         return rows
 
     def _init_score_for(self, classes):
-        """The scores at which the rows begin, of these classes: (n_samples, K), or None."""
+        """Initial scores of the rows for these classes, (n_samples, K), or None."""
         first, subset = _scores_for(self._set, classes), self._set.subset
         return first if first is None or subset is None else first[subset]
 
     def _features_for(self, model):
-        """The rows as a model of these columns scores them, in the order of the subset."""
+        """Return the rows as a model with these columns scores them, in the order of the subset."""
         rows, names = self._set, model.feature_names
         if is_coded(rows.X):
             raise TypeError(
@@ -361,7 +361,7 @@ class Dataset:
 
 
 def _check_features(rows, booster):
-    """Refuse missing values, weights and categories that an algorithm does not take, or does not ask for."""
+    """Refuse missing values, weights and categories that the algorithm does not support or was not asked to use."""
     name = booster.name
     refuse_init_score(rows.init_score, name, booster.takes_init_score)
     if is_coded(rows.X) and not booster.takes_coded:
@@ -401,7 +401,7 @@ def _check_features(rows, booster):
 
 
 def _columns_named(wanted, rows):
-    """The columns that ``categorical_features`` asks for: list of int."""
+    """Column numbers that ``categorical_features`` selects: list of int."""
     if wanted is None:
         return []
     wanted, names = np.asarray(wanted), rows.feature_names
@@ -416,7 +416,7 @@ def _columns_named(wanted, rows):
 
 
 def _check_labels(dataset, booster, y):
-    """Refuse labels of a form that an algorithm does not take, and a y of other labels."""
+    """Refuse labels in a form that the algorithm does not support, and a y that differs from the Dataset's."""
     name, rows = booster.name, dataset._set
     if rows.is_multilabel and not booster.takes_labels(rows.codes):
         refuse_labels(name, rows.codes)
@@ -439,7 +439,7 @@ def _check_labels(dataset, booster, y):
 
 
 def _check_categories(rows, model):
-    """Refuse a model whose columns have other categories."""
+    """Refuse a model that has other categories than the rows."""
     own, other = (
         None if each is None else each.dump() for each in (rows.categories, model.categories)
     )
@@ -451,7 +451,7 @@ def _check_categories(rows, model):
 
 
 def _scores_for(rows, classes):
-    """The columns of ``init_score`` that belong to these classes, which may be some of those of the rows."""
+    """Columns of ``init_score`` for these classes, which may be a part of the rows' classes."""
     if rows.init_score is None or np.array_equal(rows.classes, classes):
         return rows.init_score
     column = positions(rows.classes, classes)
@@ -464,7 +464,7 @@ def _scores_for(rows, classes):
 
 
 def _classes_of_subset(rows):
-    """The classes that the rows of a subset have, and all codes among them; 0 of other rows, which have no weight."""
+    """Classes that occur in a subset, and the codes of all rows among them; rows outside have code 0, but no weight."""
     if rows.subset is None:
         return rows.classes, rows.codes
     present = np.unique(rows.codes[rows.subset])
@@ -474,7 +474,7 @@ def _classes_of_subset(rows):
 
 
 class _Reader:
-    """What `Dataset` reads its rows for: any estimator."""
+    """Reads rows for a `Dataset`, in the form that every estimator can use."""
 
     name, allows_missing, checks_rows = "Dataset", True, True
 
@@ -490,7 +490,7 @@ class _Reader:
 
     @contextmanager
     def together(self):
-        """What the workers do together: where one fails, the others do not wait for it."""
+        """Context in which all workers act together: if one fails, the others do not wait for it."""
         with hearing(self.workers):
             try:
                 yield
@@ -499,7 +499,7 @@ class _Reader:
                 raise
 
     def takes_labels(self, y):
-        """Whether rows may have any number of labels."""
+        """Whether this y is multi-label."""
         return is_indicator(y)
 
     def __sklearn_tags__(self):

@@ -1,4 +1,4 @@
-"""A training whose rows are divided among workers: what it takes, and what they agree on before the first round."""
+"""Trainings whose rows are divided among workers: checks, and what the workers agree on before the first round."""
 
 import json
 from hashlib import sha256
@@ -24,12 +24,13 @@ from pymcboost.threads import available_cpus, resolve_n_jobs, startable
 from pymcboost.training.inputs import check_classes, weights_of_classes, weights_of_rows
 from pymcboost.training.labels import joined_labels
 
-# Of one worker, whose kernels number them in 32 bits, and of all, whose sums in units of a row have room for these.
+# The kernels of one worker number its rows in 32 bits. The total over all workers is limited because the sums, in
+# fixed-point units, must not overflow.
 OWN_ROWS, MOST_ROWS = 2**31 - 1, 10**10
 
 
 def needs_folds(params):
-    """Whether folds of the rows may be trained: for the rounds, a temperature or the thresholds of labels."""
+    """Whether models of folds may be trained: for the number of rounds, a temperature or the thresholds of labels."""
     return (
         params.n_estimators == "auto"
         or params.calibrate
@@ -38,7 +39,7 @@ def needs_folds(params):
 
 
 def refuse(booster, workers, sets, groups, **given):
-    """Refuse what a training with several workers does not take, and what one with a communicator does not."""
+    """Refuse options that do not work with a communicator or with several workers."""
     name, p = booster.name, booster.params
     if workers is not ALONE and (
         groups is not None or (needs_folds(p) and not isinstance(p.cv, Integral))
@@ -97,7 +98,7 @@ def check_alike(workers, booster, params, callbacks, initial):
 
 
 def missing_columns(workers, dataset):
-    """Columns with missing values in the rows of all workers that are trained on: int64, increasing."""
+    """Columns with missing values in training rows of any worker: int64, increasing."""
     rows = None if dataset.weight.all() else np.flatnonzero(dataset.weight)
     X = dataset.X
     own = X.columns_with_missing(rows) if is_coded(X) else with_missing(X, rows)
@@ -105,7 +106,7 @@ def missing_columns(workers, dataset):
 
 
 def check_models(workers, name, model):
-    """Refuse what has made another model of the same sums on some workers; ``model``: a function that gives it."""
+    """Check that all workers have the same model; ``model`` is a function that returns it."""
     if workers.size == 1:
         return
     every = workers.exchange(sha256(model().to_bytes()).hexdigest())
@@ -119,7 +120,7 @@ def check_models(workers, name, model):
 
 
 def categorical_columns(workers, wanted, X):
-    """``categorical_features``, where "from_dtype" means the same columns on all workers.
+    """Return ``categorical_features``, where "from_dtype" selects the same columns on all workers.
 
     Text may be missing in all rows of one worker, or read as numbers there.
     """
@@ -134,7 +135,7 @@ def categorical_columns(workers, wanted, X):
 
 
 def categories_of(workers, name, categories):
-    """The categories of the rows of all workers: those of one worker with all rows."""
+    """Categories of the rows of all workers, the same as one worker with all rows would find."""
     if workers.size == 1:
         return categories
     every = workers.exchange(categories)
@@ -167,14 +168,14 @@ def categories_of(workers, name, categories):
 
 
 def threads_of(n_jobs, workers):
-    """Threads of this worker: by default the machine's, shared with its neighbours."""
+    """Number of threads of this worker; the default is an equal share of the machine's cores."""
     if workers.size > 1 and n_jobs is None:
         return startable(max(1, available_cpus() // workers.beside))
     return resolve_n_jobs(n_jobs)
 
 
 def check_columns(workers, booster, X, names, labels, has_init_score):
-    """Refuse too many rows, and those of other columns, form or labels, (K,) or (), than those of the other workers."""
+    """Refuse too many rows, and rows whose columns, form or labels differ from those of the other workers."""
     if workers.size == 1:
         if X.shape[0] > OWN_ROWS:
             raise ValueError(
@@ -223,7 +224,7 @@ def check_columns(workers, booster, X, names, labels, has_init_score):
 
 
 def classes_of(workers, y):
-    """Classes of the rows of all workers, and positions of y among them."""
+    """Classes of the rows of all workers, and the positions of y among them."""
     if workers.size == 1:
         return np.unique(y, return_inverse=True)
     classes = joined_labels(workers.exchange(np.unique(y)))
@@ -232,14 +233,14 @@ def classes_of(workers, y):
 
 
 def sample_weights(workers, weight, X):
-    """Weights of the rows; those of one worker may all be 0, or none."""
+    """Check the weights of the rows. With several workers, one may have no rows or only weights of 0."""
     if workers.size > 1 and (not X.shape[0] or (weight is not None and not np.any(weight))):
         return np.zeros(X.shape[0])
     return weights_of_rows(weight, X)
 
 
 def class_weights(workers, params, classes, codes, weight):
-    """See `inputs.weights_of_classes`; the rows of all workers are counted. 1 where rows have any number of labels."""
+    """Class weights from the counts over all workers, see `inputs.weights_of_classes`; 1 for multi-label data."""
     if codes.ndim == 2:
         return np.ones(len(classes))
     count = workers.sum(np.bincount(codes[weight > 0], minlength=len(classes)).astype(np.int64))
@@ -247,7 +248,7 @@ def class_weights(workers, params, classes, codes, weight):
 
 
 def check_all_classes(workers, cls, classes, codes, weight):
-    """See `inputs.check_classes`; the rows of all workers are counted."""
+    """Check the classes over the rows of all workers, see `inputs.check_classes`."""
     if workers.size == 1:
         return check_classes(cls, codes, weight)
     if codes.ndim == 2:
@@ -258,7 +259,7 @@ def check_all_classes(workers, cls, classes, codes, weight):
 
 
 def held_out(workers, codes, weight, fraction, number, seed):
-    """Rows of this worker for validation: of each class those with the smallest of their numbers scrambled by a seed.
+    """Rows of this worker for validation: in each class, the rows whose scrambled row numbers are the smallest.
 
     Rows of weight 0 do not count; a row of each class stays in the training part.
     """
@@ -277,12 +278,12 @@ def held_out(workers, codes, weight, fraction, number, seed):
 
 
 def smallest(workers, z, group, take):
-    """Which of these different numbers are among the smallest of their group in all workers: ``take`` of each."""
+    """Mark the ``take`` smallest numbers of each group over all workers. All numbers must be distinct."""
     first, before = np.zeros(len(take), dtype=np.uint64), np.zeros(len(take), dtype=np.int64)
     at, each = (
         np.arange(len(z)),
         np.arange(len(take)),
-    )  # numbers that begin as the last one that is taken does
+    )  # numbers whose leading digits equal those of the last one taken
     for shift in range(56, -8, -8):
         digit = (z[at] >> np.uint64(shift)).astype(np.int64) & 255
         counts = np.bincount(256 * group[at] + digit, minlength=256 * len(take)).reshape(-1, 256)
@@ -295,7 +296,7 @@ def smallest(workers, z, group, take):
 
 
 def drawn_set(workers, parts, number):
-    """Parts of a validation set of all workers, (X, y, codes, weight), in the order of the rows' numbers."""
+    """Validation set (X, y, codes, weight) of all workers, in the order of the row numbers."""
     every = workers.exchange((number, *parts))
     number, X, y, *more = zip(*every, strict=True)
     order = np.argsort(np.concatenate(number))
@@ -305,7 +306,7 @@ def drawn_set(workers, parts, number):
 
 
 def whole_sets(workers, sets):
-    """The validation sets of all workers together, for each worker."""
+    """Join the validation sets of all workers, for each worker."""
     if workers.size == 1:
         return sets
     every = workers.exchange({name: tuple(map(_as_sent, parts)) for name, parts in sets.items()})
@@ -316,7 +317,7 @@ def whole_sets(workers, sets):
 
 
 def _as_sent(part):
-    """A part of a set: frames keep their columns' names and types, and lists of labels stay lists."""
+    """Convert a part of a set to an array, except for frames, sparse matrices and lists of labels."""
     kept = (
         part is None
         or hasattr(part, "iloc")
@@ -328,7 +329,7 @@ def _as_sent(part):
 
 
 def rows_of_all(parts):
-    """Rows of several parts together."""
+    """Concatenate rows of several parts."""
     if any(is_frame(part) for part in parts):
         return _frame_of_all(parts)
     if all(hasattr(part, "iloc") for part in parts):
@@ -345,7 +346,7 @@ def rows_of_all(parts):
 
 
 def labels_of_parts(parts):
-    """Labels in any form, of several parts together; integers stay integers."""
+    """Concatenate labels of several parts, in any form; integers stay integers."""
     if any(hasattr(part, "tocsr") or is_frame(part) or names_labels(part) for part in parts):
         return rows_of_all(parts)
     there = [its for its in (np.asarray(own_labels(part)) for part in parts) if len(its)]
@@ -357,7 +358,7 @@ def labels_of_parts(parts):
 
 
 def _frame_of_all(parts):
-    """Frames of one library together, whose columns go by their names."""
+    """Concatenate frames of one library, with columns matched by name."""
     kinds = {_library(part) for part in parts}
     if len(kinds) > 1:
         shown = dict.fromkeys(
@@ -392,7 +393,7 @@ def _frame_of_all(parts):
 
 
 def _library(part):
-    """Whose frame a part is; None if it is no frame."""
+    """Name of the library of a frame; None if the part is not a frame."""
     if not is_frame(part):
         return None
     return (
@@ -405,7 +406,7 @@ def _library(part):
 
 
 def _with_levels_of_all(frames):
-    """Frames of pandas whose categories have the levels of all; where they differ, `concat` leaves no categories."""
+    """Give pandas frames the category levels of all frames; otherwise `concat` would drop differing categories."""
     import pandas
 
     types, new = [dict(zip(part.columns, part.dtypes, strict=True)) for part in frames], {}
@@ -419,7 +420,7 @@ def _with_levels_of_all(frames):
 
 
 def _joined(parts):
-    """X, y, weights and first scores of several parts of a set; weights of 1 where a part has none and others have."""
+    """Join X, y, weights and initial scores of the parts of a set; missing weights are 1 if others are given."""
     filled = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
     if any(part[1] is None for part in filled):
         raise ValueError(

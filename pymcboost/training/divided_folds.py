@@ -1,4 +1,4 @@
-"""Folds of rows that are divided among workers, and what all of them hold out.
+"""Cross-validation folds of rows that are divided among workers.
 
 Every worker trains the model of a fold together with the others, and keeps the scores of its own rows. What follows
 from those rows is found from the rows of all, in the order of their numbers: it does not depend on the division.
@@ -11,31 +11,31 @@ from pymcboost.learners.sampling import scrambled
 from pymcboost.threads import counted
 from pymcboost.training.divided import smallest
 
-# Rows held out that every worker gets at most, and their scores: these are enough for one number.
+# Maximum number of held-out rows, and of their scores, that every worker receives. They are enough for one number.
 MOST_HELD, MOST_SCORES = 1 << 16, 1 << 22
 
 
-# Too few rows for folds, or too little memory: a training does without them.
+# Errors after which a training continues without folds: too few rows, or too little memory.
 NO_FOLDS = ValueError, MemoryError
 
 
 def reason(error):
-    """One of these errors in words: memory that Python itself does not get has none."""
+    """Text of such an error; a MemoryError from Python itself has none."""
     return str(error) or "not enough memory"
 
 
 class FoldError(ValueError):
-    """Rows of which no folds can be made. All workers find it at the same place."""
+    """Raised when no folds can be made of the rows. All workers raise it at the same place."""
 
 
 def pass_on(dataset, error):
-    """Raise an error again that the other workers may not have: they would go on without this one."""
+    """Raise an error again if the other workers may not have it, because they would continue without this one."""
     if dataset.comm.size > 1 and not isinstance(error, FoldError):
         raise error
 
 
 def few_rows(largest):
-    """What is wrong with folds, and what to do, where the largest class has so many rows."""
+    """Say that there are too few rows for the folds, and what to do, given the size of the largest class."""
     remedy = (
         "use at most that many folds"
         if largest > 1
@@ -45,7 +45,7 @@ def few_rows(largest):
 
 
 def parts_of(dataset, cv, seed):
-    """Rows of this worker to train on and held out, of each of ``cv`` folds in which the classes have equal shares.
+    """Training and held-out rows of this worker, for each of ``cv`` stratified folds.
 
     The rows of a class are dealt by their numbers, scrambled by the seed. Rows of weight 0 are in no part.
     """
@@ -57,7 +57,7 @@ def parts_of(dataset, cv, seed):
     if count.max() < cv:
         many = f"there are only {counted(int(count.max()), 'row')}; use at most that many folds"
         raise FoldError(f"cv={cv}: {many if labels else few_rows(int(count.max()))}")
-    # Classes begin with different folds, so that those of few rows are not all held out together.
+    # Classes start with different folds, so that small classes are not all held out together.
     ends = [(count * i + np.arange(len(count)) % cv) // cv for i in range(cv + 1)]
     for i in range(cv):
         if not labels and np.count_nonzero(count - ends[i + 1] + ends[i]) < 2:
@@ -73,19 +73,19 @@ def parts_of(dataset, cv, seed):
 
 
 def sizes(dataset, parts):
-    """Numbers of the rows of all workers, (n_parts, 2)."""
+    """Numbers of training and held-out rows over all workers, (n_parts, 2)."""
     return dataset.comm.sum(
         np.array([[len(rows) for rows in part] for part in parts], dtype=np.int64)
     )
 
 
 def n_weighted(workers, weight):
-    """Number of the rows of positive weight of all workers."""
+    """Number of rows with positive weight over all workers."""
     return int(workers.sum(np.array([np.count_nonzero(weight)]))[0])
 
 
 def present(dataset, rows):
-    """Which classes these rows have on any worker, (K,)."""
+    """Which classes occur in these rows on any worker, (K,)."""
     return (
         dataset.comm.sum(
             np.bincount(dataset.codes[rows], minlength=len(dataset.classes)).astype(np.int64)
@@ -95,7 +95,7 @@ def present(dataset, rows):
 
 
 class OfAll:
-    """Arrays of these rows of all workers, in the order of their numbers, for each worker.
+    """Collects arrays of these rows from all workers, in the order of the row numbers, for each worker.
 
     With several workers they are rows that are drawn by their numbers where there are more than a worker should hold.
 
@@ -121,13 +121,13 @@ class OfAll:
         self._order = np.argsort(np.concatenate(self._workers.exchange(number[self._drawn])))
 
     def __call__(self, array):
-        """Those of an array that has these rows."""
+        """Collect an array that has one entry for each of these rows."""
         if self._workers is ALONE:
             return array
         return np.concatenate(self._workers.exchange(array[self._drawn]))[self._order]
 
 
 def of_all(dataset, mask, *arrays):
-    """Arrays of the rows of all workers in this mask (n,): see `OfAll`."""
+    """Collect arrays of the rows of all workers in this mask (n,): see `OfAll`."""
     every = OfAll(dataset, np.flatnonzero(mask))
     return [every(array[every.rows]) for array in arrays]

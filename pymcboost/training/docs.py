@@ -1,19 +1,19 @@
-"""The link of an estimator's HTML to its documentation."""
+"""Link from an estimator's HTML display to its documentation."""
 
 
 class Link:
-    """Names the page of a class, on the site that the package's metadata has; scikit-learn's HTML shows the link."""
+    """Builds the documentation link in scikit-learn's HTML display, from the site in the package's metadata."""
 
     _doc_link_module = "pymcboost"
 
     @property
     def _doc_link_template(self):
-        """The page, or an empty string without a site: no link."""
+        """URL template of the page, or an empty string if the metadata names no site."""
         from importlib.metadata import PackageNotFoundError, metadata  # programs show no HTML
 
         try:
             urls = metadata("pymcboost").get_all("Project-URL", [])
-        except PackageNotFoundError:  # from its sources
+        except PackageNotFoundError:  # run from a source tree that is not installed
             urls = []
         site = dict(url.split(", ", 1) for url in urls).get("Documentation", "")
         return f"{site.rstrip('/')}/api/pymcboost.{{estimator_name}}.html" if site else ""

@@ -1,4 +1,4 @@
-"""What all estimators share: a training, and the attributes that it leaves.
+"""What all estimators share: the training, and the attributes of the fitted estimator.
 
 Nothing here needs scikit-learn; `scikit_learn` adds what makes these classes its estimators.
 """
@@ -32,17 +32,17 @@ from pymcboost.training.parameters import (
     values_of,
 )
 
-if TYPE_CHECKING:  # as the public classes are
+if TYPE_CHECKING:  # so that type checkers see the bases of the public classes
     from pymcboost.training.scikit_learn import ScikitLearnClassifier as Base
 else:
     Base = object
 
-Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
+Features = Any  # arrays, data frames and sparse matrices, which have no common type
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def named_arguments(fit: Fit) -> Fit:
-    """Decorator of a ``fit`` that refuses unknown arguments itself; its signature hides that it catches them."""
+    """Decorate a ``fit`` that refuses unknown arguments itself: hide its catch-all argument from the signature."""
     shown = inspect.signature(fit)
     known = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
     vars(fit)["__signature__"] = shown.replace(parameters=known)
@@ -53,17 +53,17 @@ def named_arguments(fit: Fit) -> Fit:
 class BoostingClassifier(
     calibration.CalibratesOnRows, refit.RefitsLeaves, prediction.Predicts, Base
 ):
-    """What all estimators share. A subclass names its ``algorithm`` and its ``booster``, and has the parameters."""
+    """Base class of all estimators. A subclass defines its ``algorithm``, its ``booster`` and the parameters."""
 
     algorithm: ClassVar[str]
     booster: ClassVar[type[Booster]]
-    # Rows of the table of parameters, and help texts, that are others here.
+    # Rows of the parameter table, and help texts, that differ in this class.
     own_parameters: ClassVar[dict[str, Parameter]] = {}
     own_help: ClassVar[dict[str, str]] = {}
-    # Whether scikit-learn checks rows and labels; those of a program are checked.
+    # Whether scikit-learn checks rows and labels. The command line checks them itself.
     checks_rows: ClassVar[bool] = False
 
-    if TYPE_CHECKING:  # of a fitted estimator
+    if TYPE_CHECKING:  # attributes of a fitted estimator
         classes_: ClassVar[NDArray[Any]]
         n_features_in_: ClassVar[int]
         feature_names_in_: ClassVar[NDArray[Any]]
@@ -113,7 +113,7 @@ class BoostingClassifier(
         with hearing(workers):
             given = X, y, sample_weight, groups, init_model, init_score
             training = self._train(workers, given, held, callbacks, unknown)
-            if not isinstance(X, Dataset):  # which keeps its communicator for other fits
+            if not isinstance(X, Dataset):  # a Dataset keeps its communicator for other fits
                 release(workers, comm)
         if not training.booster.has_learnt():
             early = "a callback ended the training before its first round: the model is constant"
@@ -122,9 +122,9 @@ class BoostingClassifier(
         return self
 
     def _train(self, workers, given, held, callbacks, unknown):
-        """One training, after which the estimator has its model."""
+        """Run one training, and give the estimator its model."""
         training = None
-        # A training that fails or is interrupted leaves the estimator, and the model it may have, as they were.
+        # If the training fails or is interrupted, the estimator and an earlier model stay unchanged.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
         try:
@@ -134,11 +134,11 @@ class BoostingClassifier(
             training.run(sets, *given)
             training.finish()
         except BaseException as error:
-            workers.fail(error)  # which the others would wait for
+            workers.fail(error)  # otherwise they would wait for this one
             interrupted = isinstance(error, KeyboardInterrupt)
             if (
                 interrupted and workers.size == 1 and training and training.rounds_done()
-            ):  # which are a usable model
+            ):  # these rounds are a usable model
                 training.state.roll_back()  # again: Ctrl-C may have come while rounds were taken back
                 training.finish()
                 self.__dict__ = vars(draft)
@@ -147,7 +147,7 @@ class BoostingClassifier(
         return training
 
     def _refuse_arguments(self, unknown):
-        """Refuse what `fit` does not take, by the name of the class that the user called."""
+        """Refuse unknown arguments of `fit`, naming the class that the user called."""
         for name in unknown:
             remedy = hint_for(type(self), name, "fit")
             raise TypeError(

@@ -1,4 +1,4 @@
-"""One call of ``fit``: what the user gives is checked, the rounds are done, the estimator gets its attributes."""
+"""One call of ``fit``: check the input, train the rounds, set the attributes of the estimator."""
 
 import contextlib
 from dataclasses import dataclass, fields
@@ -45,7 +45,7 @@ from pymcboost.training.training_set import TrainingSet
 
 @dataclass(frozen=True)
 class Plan:
-    """What a training will do, by which a checkpoint knows it again.
+    """Description of a training, by which a checkpoint recognizes it.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Training:
         self.thresholds, self.shares, self.workers, self.begun = None, None, workers, []
         self.out_of_fold = self.share_held = None
         self.auto_values = {}
-        # Nothing that the training holds refers back to it: its rows go as soon as it ends.
+        # No reference cycles: the rows must be freed as soon as the training ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
         share = self.workers.broadcast
         self.booster = draft._booster(
@@ -82,14 +82,14 @@ class Training:
         self.params = self.booster.params
 
     def run(self, *given):
-        """Check, prepare, and do all rounds. Callbacks are closed also where there is an error before the first one."""
+        """Check, prepare, and train all rounds. Callbacks are closed even if an error occurs before the first round."""
         try:
             self._run(*given)
         except BaseException:
             for callback in self.begun:
                 with contextlib.suppress(
                     Exception
-                ):  # the error that ended the training is the one to tell
+                ):  # only the error that ended the training should be reported
                     callback.close(self.state)
             raise
 
@@ -163,12 +163,12 @@ class Training:
             "make_model": partial(_model, meta, self.classes),
         }
         how["calibrates"] = leaves_rows_out
-        del dataset, plan  # the bins take memory that the weights need
+        del dataset, plan  # frees the bins, so that the weights have room
         trainer = Trainer(booster, n_estimators, **how)
         self.state, self.auto_values = trainer.state, booster.auto_values()
         self.state.cv_results, self.state.folds_follow = cv_results, kept is not None
         callbacks = [*self._own_callbacks(validation), *self.callbacks]
-        self.begun = []  # which the loop closes
+        self.begun = []  # from here on, the loop closes the callbacks
         trainer.run(callbacks)
         self.shares = calibration.shares(self.state, booster.data, workers)
         if leaves_rows_out:
@@ -177,14 +177,14 @@ class Training:
                 left_out, booster.data, booster.link
             )
         booster.release()
-        # After the rounds: Ctrl-C here leaves a whole model, which is not calibrated.
+        # After the rounds, so that Ctrl-C here leaves a complete model without calibration.
         if params.calibrate and not leaves_rows_out:
             self._calibrate(kept, held, folds, found, initial)
         divided.check_models(workers, booster.name, self._whole_model)
         workers.check()
 
     def _calibrate(self, kept, held, folds, found, initial):
-        """The temperature of the model, or the thresholds of its labels, of folds of the rows kept or of those held."""
+        """Compute the temperature of the model, or the thresholds of its labels, from folds or from validation rows."""
         draft, booster, several = self.draft, self.booster, self.booster.multilabel
         if kept is None and several:
             self.thresholds = thresholds.of_rows(self.state.model(), held)
@@ -192,7 +192,8 @@ class Training:
         if kept is None:
             self.temperature = calibration.temperature_of_rows(self.state.model(), held)
             return
-        # As many as the model has: where it ended by itself, models of fewer rows may go on for long.
+        # Exactly as many rounds as the model has: if it ended by itself, models of fewer rows could continue for
+        # long.
         rounds = self.state.n_rounds
         seed = booster.draw_seed()
         if several:
@@ -205,13 +206,13 @@ class Training:
         self._keep(scores, kept)
 
     def _keep(self, found, dataset):
-        """Keep the scores out of fold, if there are any, and the fold of every row that the user gave."""
+        """Keep the out-of-fold scores, if there are any, and the fold of every row that the user gave."""
         if found is not None:
             rows = slice(None) if dataset.subset is None else dataset.subset
             self.out_of_fold = found.scores[rows], found.fold[rows]
 
     def _warn_of_idle(self):
-        """Say that a patience which was set has no effect."""
+        """Warn if `n_iter_no_change` is set but has no effect."""
         p = self.params
         usual = next(
             field.default for field in fields(self.draft) if field.name == "n_iter_no_change"
@@ -223,12 +224,12 @@ class Training:
             )
 
     def rounds_done(self):
-        """Rounds done so far, without those that a warm start or a model that is given began with."""
+        """Rounds done so far, without those that a warm start or a given model started with."""
         state = self.state
         return 0 if state is None else state.n_rounds - (0 if state.resumed else state.begun_with)
 
     def finish(self):
-        """Give the draft the attributes of a fitted estimator."""
+        """Set the attributes of the fitted estimator on the draft."""
         state, draft = self.state, self.draft
         draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
         draft.history_ = {name: as_column(values) for name, values in state.history.items()}
@@ -254,7 +255,7 @@ class Training:
             draft.cv_results_ = state.cv_results
 
     def _why_ended(self):
-        """Why the training ended, in words."""
+        """Say why the training ended."""
         state = self.state
         if state.interrupted:
             return "it was interrupted"
@@ -267,7 +268,7 @@ class Training:
         return state.ended or f"all {counted(state.n_estimators, 'round')} are done"
 
     def _auto_params(self):
-        """The values of parameters that the user gave as "auto"."""
+        """Values chosen for the parameters that the user set to "auto"."""
         values = {**self.auto_values, "n_estimators": self.state.n_estimators}
         if self.share_held is not None:
             values["validation_fraction"] = self.share_held
@@ -279,7 +280,7 @@ class Training:
         }
 
     def _whole_model(self):
-        """The model of the rounds, with what followed them: temperature, thresholds, shares of classes, priors."""
+        """The model of the rounds, with temperature, thresholds, class shares and priors applied."""
         model = self.state.model()
         if self.temperature is not None:
             model = model.with_temperature(self.temperature)
@@ -312,7 +313,7 @@ class Training:
         return found
 
     def _refuse_equal_curves(self, validation, metrics, also):
-        """Refuse names of validation sets and metrics that give two curves of the history one name."""
+        """Refuse names of validation sets and metrics that would give two curves of the history the same name."""
         taken = [*self.booster.columns, *(f"val_{metric.name}" for metric in also)]
         for held in validation.sets:
             for metric in metrics:
@@ -327,7 +328,10 @@ class Training:
                 taken.append(column)
 
     def _leaves_rows_out(self, dataset, held, previous):
-        """Whether the temperature comes from rows that trees leave out: not where rows may depend on each other."""
+        """Whether to compute the temperature from rows that trees leave out.
+
+        Not with groups or a given splitter, because rows may then depend on each other.
+        """
         booster, params = self.booster, self.params
         folds = (
             dataset.groups is not None
@@ -336,7 +340,7 @@ class Training:
         )
         if not params.calibrate or not booster.leaves_rows_out or held is not None or folds:
             return False
-        # Rounds that are there already are gone through again: with the draws that they had.
+        # The existing rounds are evaluated again, which needs the random draws that they were trained with.
         same_draws = (
             previous is None
             or previous.best_gain is not None
@@ -345,7 +349,7 @@ class Training:
         return same_draws and (previous is None or previous.how != "init_model")
 
     def _find_rounds(self, dataset, previous):
-        """The number of rounds by cross-validation, with its curves; and the folds if they have been trained."""
+        """Find the number of rounds by cross-validation; return its curves, and the folds if they were trained."""
         found, folds = None if previous is None else previous.cv_results, None
         if not found or self.params.calibrate:
             folds = out_of_fold(self.draft, dataset, self.booster.draw_seed())
@@ -359,7 +363,7 @@ class Training:
         return found, folds
 
     def _missing_columns(self, dataset, previous):
-        """What the model file will say of missing values: those of all workers' rows, and of the rounds before."""
+        """Entry of the model file on missing values: columns of all workers' rows, and of earlier rounds."""
         if not self.booster.allows_missing:
             return {}
         n_features = dataset.X.shape[1]
@@ -378,7 +382,7 @@ class Training:
         )
 
     def _validation(self, dataset, class_weight, sets):
-        """The dataset without the rows that early stopping sets aside, and the validation rows or None."""
+        """Return the dataset without the rows that early stopping holds out, and the validation rows or None."""
         how = dataset, class_weight, self.booster.allows_missing
         held = [held_set(self.draft, name, *parts, *how) for name, parts in sets.items()]
         if self.params.early_stopping and "val" not in sets:
@@ -388,7 +392,7 @@ class Training:
         return dataset, Validation(held, dataset.n_classes) if held else None
 
     def _set_aside(self, dataset):
-        """Rows here that are set aside for early stopping; those of all workers, as a validation set."""
+        """Hold out rows for early stopping. Return the rows of this worker, and the validation set of all workers."""
         params = self.params
         workers = self.workers
         codes = dataset.codes
@@ -422,7 +426,7 @@ class Training:
         )
 
     def _previous(self, plan, continued, initial):
-        """Rounds to go on from: those of a callback that has any, or of the estimator in a warm start; else None."""
+        """Return the rounds to continue from: those of a given model, a callback or a warm start, or None."""
         draft = self.draft
         for callback in self.callbacks:
             callback.take_in(plan.dataset)
@@ -444,7 +448,7 @@ class Training:
 
 
 def _random_state(given, callbacks):
-    """The generator or seed to draw from: that of a checkpoint where none is given."""
+    """Return the given generator or seed, or else the seed of a checkpoint."""
     return (
         given
         if given is not None

@@ -1,6 +1,6 @@
-"""Cross-validation inside a training: a model for every fold, all of them grown in step.
+"""Cross-validation within a training: one model per fold, all grown in step.
 
-They tell the best number of rounds, and the scores of every row by a model that has not seen it.
+It finds the best number of rounds, and scores each row by a model that has not seen it.
 """
 
 import threading
@@ -23,25 +23,26 @@ from pymcboost.training.metrics import Held, as_given, calibrated_of, measured, 
 from pymcboost.training.strata import stratified
 from pymcboost.training.trainer import Trainer
 
-# Rounds that are tried at most.
+# Maximum number of rounds to try.
 MOST_ROUNDS = 2000
-# Share of the rounds so far that the wait for a better one takes at least: K folds then cost at most about K fits.
+# The wait for a better round takes at least this share of the rounds so far. K folds then cost at most about K fits.
 WAIT = 1 / 3
-# The metric is measured after every round at first, then at steps of this share of the rounds.
+# The metric is first measured after every round, then at intervals of 1 / SPACING of the rounds so far.
 SPACING = 16
-# Where probabilities will be calibrated, the curve falls for long by next to nothing: what counts is this share of it.
+# If probabilities will be calibrated, the curve keeps falling by very little: only improvements by this share of it
+# count.
 TOLERANCE = 0.005
-# The rounds for all rows are at most this multiple of the best number: beyond four times the rows of a fold's training
-# nothing is known of how they grow.
+# The number of rounds for all rows is at most this multiple of the best number for the folds. For more than four
+# times the rows of a fold's training part, its growth has not been studied.
 MOST_MORE = 2.0
-# Measurements between two meetings of the models, and the scores that they may hold back until then. No result depends
-# on them.
+# Number of measurements between two synchronizations of the models, and of the scores that they may buffer until
+# then. Neither affects the results.
 STEP, STEP_SCORES = 8, 1 << 20
 
 
 @dataclass(frozen=True)
 class OutOfFoldScores:
-    """Scores of rows by models that have not seen them, where all folds are trained.
+    """Scores of rows by models that have not seen them, if all folds are trained.
 
     Attributes
     ----------
@@ -56,7 +57,7 @@ class OutOfFoldScores:
 
     @classmethod
     def of(cls, scores, parts):
-        """Those of these folds, each with rows to train on and rows held out."""
+        """Create the object from scores and folds, each a pair of training and held-out rows."""
         fold = np.full(len(scores), -1)
         for i, (_, held) in enumerate(parts):
             fold[held] = i
@@ -65,7 +66,7 @@ class OutOfFoldScores:
 
 @dataclass(frozen=True)
 class OutOfFold:
-    """What the models of the folds say.
+    """Results of the models of the folds.
 
     Attributes
     ----------
@@ -102,14 +103,14 @@ class OutOfFold:
     link: str
 
     def parts(self):
-        """Rows to train on and rows held out of every fold."""
+        """Training and held-out rows of every fold."""
         return [
             (np.flatnonzero(train), np.flatnonzero(self.fold == i))
             for i, train in enumerate(self.trained)
         ]
 
     def results(self):
-        """The curves as ``cv_results_`` of the estimators."""
+        """The curves, in the form of the estimators' ``cv_results_``."""
         numbers = {"best_round": self.best_round, "n_estimators": self.n_estimators}
         found = {
             "rounds": self.rounds,
@@ -123,7 +124,7 @@ class OutOfFold:
 
 
 def refuse_mixed(params, groups, has_val):
-    """Refuse what does not go with ``n_estimators="auto"``, or without it; ``has_val``: X_val is given."""
+    """Refuse options that do not work with ``n_estimators="auto"``, or only with it; ``has_val``: X_val is given."""
     holds_out = not has_val and (params.early_stopping or needs_folds(params))
     if groups is not None and params.n_estimators != "auto" and not holds_out:
         raise ValueError(
@@ -205,7 +206,7 @@ def out_of_fold(estimator, dataset, seed):
 
 
 def _measure(dataset, metrics, models, parts):
-    """A function of the scores of all models, and the tolerance of the first curve.
+    """Return a function that measures the scores of all models, and the tolerance of the first curve.
 
     The function gives a list for every metric, with a number for each model.
     """
@@ -246,7 +247,7 @@ def _measure(dataset, metrics, models, parts):
 
 
 def held_scores(estimator, dataset, seed, rounds, parts, previous=None):
-    """Raw scores (n, K) of the rows held out after so many rounds, NaN for other rows; and the link of the models.
+    """Raw scores (n, K) of the held-out rows after ``rounds`` rounds, NaN for other rows; and the link of the models.
 
     The models are hastened: see `Booster.hasten`.
 
@@ -287,9 +288,9 @@ def _empty(dataset):
 
 
 def splits(cv, dataset, seed):
-    """Rows to train on and rows held out of every fold, both of positive weight.
+    """Training and held-out rows of every fold, all with positive weight.
 
-    A row is held out in one fold at most. There is an error where a fold is of no use.
+    A row is held out in at most one fold. Raises an error if a fold is unusable.
     """
     used, codes, n, whole = (
         dataset.weight > 0,
@@ -355,7 +356,7 @@ def splits(cv, dataset, seed):
 
 
 def _drawn(cv, dataset, rows, strata, seed):
-    """Parts of these rows as scikit-learn draws them: by groups, or by what the user has given."""
+    """Let scikit-learn draw the folds of these rows: by groups, or with the user's splitter."""
     from sklearn.model_selection import StratifiedGroupKFold, check_cv
     from sklearn.utils import _safe_indexing
 
@@ -364,9 +365,7 @@ def _drawn(cv, dataset, rows, strata, seed):
         data, splitter = (X, dataset.y(), dataset.groups), check_cv(cv)
         if dataset.subset is not None:
             data = tuple(None if part is None else _safe_indexing(part, rows) for part in data)
-        named = getattr(
-            splitter, "test_fold", None
-        )  # of PredefinedSplit, which does not look at the rows
+        named = getattr(splitter, "test_fold", None)  # PredefinedSplit ignores the rows
         if named is not None and len(named) != len(rows):
             raise ValueError(
                 f"it assigns {counted(len(named), 'row')} to folds, but there are {len(rows)}"
@@ -374,13 +373,13 @@ def _drawn(cv, dataset, rows, strata, seed):
     else:
         splitter = StratifiedGroupKFold(cv, shuffle=True, random_state=seed)
         data = np.zeros(len(rows)), strata, dataset.groups[rows]
-    with warnings.catch_warnings():  # classes of fewer rows than folds are in some of these
+    with warnings.catch_warnings():  # classes with fewer rows than folds are allowed
         warnings.filterwarnings("ignore", "The least populated class", UserWarning)
         return list(splitter.split(*data))
 
 
 def _shares(estimator, dataset, n_folds):
-    """Models that grow at the same time, and threads of each."""
+    """Number of models that grow at the same time, and of threads for each."""
     n_threads = threads_for(
         dataset.X.shape[0] * dataset.X.shape[1], threads_of(estimator.n_jobs, dataset.comm)
     )
@@ -391,7 +390,7 @@ def _shares(estimator, dataset, n_folds):
 
 
 class _Model:
-    """The model of one fold, and the scores of the rows held out."""
+    """Model of one fold, and the scores of the held-out rows."""
 
     def __init__(
         self,
@@ -408,7 +407,7 @@ class _Model:
     ):
         self.rows, X, K, codes = rows, dataset.X[rows], len(dataset.classes), dataset.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
-        # Rows of one worker alone are not what is measured, and may be none.
+        # The metric covers the rows of all workers; those of this worker may be empty, so they are not checked.
         held = Held if hasty or dataset.comm is not ALONE else Held.of
         given = None if hasty else dataset.given_to(estimator.scoring, rows)
         first = dataset.first_scores(rows)
@@ -428,7 +427,7 @@ class _Model:
             self.validation.add_rounds(booster.builder)
 
     def grow(self, marks, stop):
-        """Add rounds up to these numbers, as far as there are any, until ``stop`` is set; keep the scores at each."""
+        """Train up to each of these numbers of rounds, if possible, until ``stop`` is set; keep the scores at each."""
         self.steps = []
         for mark in marks:
             before = self.n_rounds
@@ -438,19 +437,19 @@ class _Model:
             self.steps.append(self.validation.scores.copy())
 
     def finished(self, stop):
-        """The scores after all rounds, which are not looked at before."""
+        """Train all remaining rounds and return the scores."""
         self.grow([self.trainer.state.n_estimators], stop)
         return self.validation.scores
 
     @property
     def n_rounds(self):
-        """Rounds done."""
+        """Number of rounds done."""
         return self.trainer.state.n_rounds
 
 
 @contextmanager
 def _side_by_side(workers):
-    """A ``map`` over these threads, and an event that is set when they shall end."""
+    """Context with a ``map`` over ``workers`` threads, and an event that is set when they should stop."""
     stop, pool = threading.Event(), ThreadPoolExecutor(workers) if workers > 1 else None
     try:
         yield (map if pool is None else pool.map), stop
@@ -461,7 +460,7 @@ def _side_by_side(workers):
 
 
 def _marks():
-    """Numbers of rounds after which models are measured."""
+    """Numbers of rounds after which the models are measured."""
     done = 0
     while done < MOST_ROUNDS:
         done = min(MOST_ROUNDS, done + max(1, done // SPACING))
@@ -469,8 +468,8 @@ def _marks():
 
 
 def _grown(models, workers):
-    """Yield numbers of rounds and the scores of all models after these, until there are no more."""
-    # What is grown beyond the last measurement is in vain, and only several workers gain by fewer meetings.
+    """Yield numbers of rounds and the scores of all models after them, until no model grows further."""
+    # Rounds beyond the last measurement are wasted, and fewer synchronizations only help with several threads.
     step = (
         1
         if workers == 1

@@ -2,12 +2,13 @@
 
 import numpy as np
 
-# Rounds whose gains are added up together: alone they would take longer than the search of a small tree's split.
+# Gains of this many rounds are added together. Adding each by itself would take longer than finding a small tree's
+# splits.
 TOGETHER = 64
 
 
 class Gains:
-    """Sums of d columns, of which those alone are held that occur: a copy of millions of columns takes little.
+    """Sparse sums for d columns: only columns that occur are stored, so copies are cheap with millions of columns.
 
     Attributes
     ----------
@@ -23,39 +24,39 @@ class Gains:
             np.zeros(0, dtype=np.int64) if column is None else column,
             np.zeros(0) if value is None else value,
         )
-        self._waiting, self._n = None, 0  # (those before, columns, gains), and how many
+        self._waiting, self._n = None, 0  # linked list (previous, columns, gains), and its length
 
     @classmethod
     def of(cls, sums):
-        """Those of an array (d,)."""
+        """Create the sums from an array (d,)."""
         column = np.flatnonzero(sums)
         return cls(len(sums), column, np.asarray(sums, dtype=np.float64)[column])
 
     @property
     def column(self):
-        """See the class."""
+        """Columns that occur, in ascending order."""
         return self._added_up()[0]
 
     @property
     def value(self):
-        """See the class."""
+        """Sum of each of these columns."""
         return self._added_up()[1]
 
     def add(self, columns, gains):
-        """Add to these columns, one after the other; a column may occur again."""
-        own = np.array(columns), np.array(gains)  # learners use theirs again
+        """Add gains to columns one by one; a column may occur several times."""
+        own = np.array(columns), np.array(gains)  # copies, because learners reuse their arrays
         self._waiting, self._n = (self._waiting, *own), self._n + 1
         if self._n == TOGETHER:
             self._added_up()
 
     def copy(self):
-        """Sums that stay as they are now."""
+        """Return a copy that later additions do not change."""
         new = Gains(self.n_columns, *self._sums)
         new._waiting, new._n = self._waiting, self._n
         return new
 
     def dense(self):
-        """An array (d,)."""
+        """The sums as an array (d,)."""
         column, value = self._added_up()
         found = np.zeros(self.n_columns)
         found[column] = value

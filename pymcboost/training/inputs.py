@@ -1,4 +1,4 @@
-"""What a training is given, checked: rows, labels, weights and the validation rows."""
+"""Checks of the input of a training: rows, labels, weights and validation rows."""
 
 from collections.abc import Mapping
 from numbers import Integral, Real
@@ -28,9 +28,9 @@ from pymcboost.training.metrics import Held, as_given, looks_at_rows, measured
 from pymcboost.training.ranges import LONGEST_NAME, is_name
 
 SET_OF = "(X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score)"
-# Types that rows may have, the first for those of other types.
+# Types that rows may have. Rows of other types are converted to the first.
 TYPES = [np.float32, np.float64]
-# What early stopping sets aside by default: chosen on parts of training parts, see docs/results/choices.md.
+# What early stopping holds out by default: chosen on parts of training sets, see docs/results/choices.md.
 SET_ASIDE, MOST_SET_ASIDE, OF_EACH_CLASS = 0.1, 500, 5
 
 
@@ -45,20 +45,18 @@ class Validation:
 
     def __init__(self, sets, n_classes):
         self.sets, self.X = sets, _stacked([held.X for held in sets])
-        self.codes = np.concatenate([held.codes for held in sets])  # or indicators
+        self.codes = np.concatenate([held.codes for held in sets])  # or indicator matrices
         self.scores = np.zeros((self.X.shape[0], n_classes))
         first = [held.init_score for held in sets]
         self._first = None if any(scores is None for scores in first) else np.concatenate(first)
         if self._first is not None:
             self.scores += self._first
         self.n_learners = 0
-        self.outputs = (
-            WeakKeyDictionary()
-        )  # of learners on these rows, for trainings that change all coefficients
+        self.outputs = WeakKeyDictionary()  # of learners, if all coefficients change
         self._sums = None
 
     def add(self, learners):
-        """Add the scores of more weak learners, or of a machine."""
+        """Add the scores of more weak learners, or of a kernel machine."""
         if self._sums is None:
             self._sums = (
                 np.zeros((self.X.shape[0], learners.width))
@@ -69,17 +67,17 @@ class Validation:
         self.scores = learners.decode(self._sums)
 
     def add_rounds(self, builder):
-        """All rounds of a builder: the same sums as while they were trained."""
+        """Add all rounds of a builder, with the same sums as during training."""
         self.n_learners = len(builder)
         for part in builder.rounds():
             self.add(part)
 
     def named(self, name):
-        """The set of this name; None without one."""
+        """Find the validation set with this name; None if there is none."""
         return next((held for held in self.sets if held.name == name), None)
 
     def measure(self, *metrics):
-        """The metrics of every set, by the names of their columns in the history."""
+        """Compute the metrics of every set, by the names of their history columns."""
         return {
             f"{held.name}_{name}": value
             for held, scores in self._parts()
@@ -87,7 +85,7 @@ class Validation:
         }
 
     def of(self, name, metric):
-        """The metric of the set of this name."""
+        """Compute a metric of the set with this name."""
         return next(metric(scores, held) for held, scores in self._parts() if held.name == name)
 
     def _parts(self):
@@ -96,7 +94,7 @@ class Validation:
 
 
 def _stacked(parts):
-    """Rows of several sets as one matrix; a sparse one where any of them is."""
+    """Stack the rows of several sets; sparse if any of them is."""
     if len(parts) == 1:
         return parts[0]
     if any(hasattr(X, "indptr") for X in parts):
@@ -107,9 +105,10 @@ def _stacked(parts):
 
 
 def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names_in_", **options):
-    """scikit-learn's `validate_data`; its errors name the column and the value. Of blocks it sees ``head`` alone.
+    """Run scikit-learn's `validate_data` with error messages that name the column and the value.
 
-    ``names``: what has the names of the columns in their order, for the message that refuses another one.
+    For rows in blocks, only ``head`` is checked. ``names``: where the message finds the names of the columns in
+    order.
     """
     options |= {"dtype": TYPES, "ensure_all_finite": "allow-nan" if allow_nan else True}
     if head is not None:
@@ -142,7 +141,7 @@ def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names
 
 
 def _validated(estimator, X, *y, names, **options):
-    """scikit-learn's `validate_data` without warnings of sums that overflow; names in another order have a remedy."""
+    """Run `validate_data` without overflow warnings; the error for wrong columns or their order says what to do."""
     if not estimator.checks_rows:
         if options.get("reset", True):
             estimator.n_features_in_ = X.shape[1]
@@ -168,14 +167,14 @@ def _validated(estimator, X, *y, names, **options):
 
 
 def _remedy_of_text(estimator, options):
-    """What helps where a column is text."""
+    """Advice for a text column in X."""
     if hasattr(estimator, "model_") and not options.get("reset", True):
         return NOT_TRAINED
     return TEXT if hasattr(estimator, "categorical_features") else ALL_NUMBERS
 
 
 def encoded(estimator, categories, X, names="model.feature_names_in_"):
-    """Rows with codes in place of their categories; a frame whose columns are not those of `fit` is refused first."""
+    """Replace categories in X by their codes; first refuse a frame whose columns differ from those of `fit`."""
     refuse_repeated_names(X)
     if categories is None:
         return X
@@ -185,21 +184,21 @@ def encoded(estimator, categories, X, names="model.feature_names_in_"):
 
 
 def check_consistent_length(X, y):
-    """Refuse labels that are not as many as the rows."""
+    """Refuse labels whose number differs from that of the rows."""
     if X.shape[0] != len(y):
         n_rows, n_labels = counted(X.shape[0], "row"), counted(len(y), "label")
         raise ValueError(f"X has {n_rows}, but y has {n_labels}; give each row a label")
 
 
 def check_random_state(seed):
-    """The generator of a ``random_state``: of None that of NumPy."""
+    """Return the random generator for a ``random_state``; None gives NumPy's global one."""
     if isinstance(seed, np.random.RandomState):
         return seed
     return np.random.mtrand._rand if seed is None else np.random.RandomState(seed)
 
 
 def weights_of_rows(weight, X):
-    """The weights that are given, not negative, or ones: float64 (m,)."""
+    """Check the given weights, which must not be negative; ones if None. float64 (m,)."""
     n_rows = X.shape[0]
     allowed = f"give one number >= 0 for each of {n_rows} rows"
     if weight is None:
@@ -236,9 +235,9 @@ def weights_of_rows(weight, X):
 
 
 def groups_given(groups, n_rows, params):
-    """Groups of the rows (n,), None without any; an error in words for what names no groups.
+    """Check the groups of the rows (n,); None if there are none.
 
-    They must have an order where they are held out here. A splitter of the user's own takes them as they are.
+    They must be sortable if the rows are held out here. A custom splitter gets them unchanged.
     """
     if groups is None:
         return None
@@ -254,7 +253,7 @@ def groups_given(groups, n_rows, params):
         )
     ours = params.early_stopping or isinstance(params.cv, Integral)
     try:
-        if ours and found.dtype.kind in "OV":  # all others have an order
+        if ours and found.dtype.kind in "OV":  # all other types can be sorted
             np.unique(found)
     except TypeError as error:
         raise ValueError(
@@ -264,7 +263,10 @@ def groups_given(groups, n_rows, params):
 
 
 def refuse_categories(name, X):
-    """Refuse a frame with columns of categories where an algorithm has none: it would take codes for numbers."""
+    """Refuse a frame with categorical columns if the algorithm does not support them.
+
+    Their codes would pass as numbers.
+    """
     if not is_frame(X):
         return
     columns = [j for j in range(X.shape[1]) if is_category(column_of(X, j))]
@@ -278,7 +280,7 @@ def refuse_categories(name, X):
 
 
 def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=None):
-    """Validation sets that the user gives, by name: X, y, weights or None, and scores that they begin with or None."""
+    """Collect the user's validation sets by name: X, y, weights or None, and initial scores or None."""
     if (X_val is None) != (y_val is None):
         raise ValueError(
             "X_val and y_val go together: give both, or neither, and by name, as in "
@@ -317,7 +319,7 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=
 
 
 def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, allow_nan):
-    """A validation set after checking it; the weights of the classes count in it as in training."""
+    """Check a validation set and return it; class weights count as in training."""
     several, came = dataset.is_multilabel, X
     _check_first_scores(name, init_score, dataset)
     try:
@@ -354,7 +356,7 @@ def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, a
 
 
 def _check_first_scores(name, init_score, dataset):
-    """Refuse a validation set whose scores begin at 0 where those of the training rows do not, or the other way."""
+    """Refuse a validation set if only one of it and the training rows has initial scores."""
     if (init_score is None) == (dataset.init_score is None):
         return
     argument = (
@@ -372,7 +374,7 @@ def _check_first_scores(name, init_score, dataset):
 
 
 def share_held(fraction, n_rows, n_classes, few):
-    """Share of the rows that is set aside where ``validation_fraction`` is "auto"; else that.
+    """Share of the rows to hold out; computed from the data if ``validation_fraction`` is "auto".
 
     Parameters
     ----------
@@ -391,9 +393,9 @@ def share_held(fraction, n_rows, n_classes, few):
 
 
 def held_out(codes, weight, fraction, random_state, groups=None):
-    """Rows for validation, split off from those with positive weight; a class of one row stays in the training part.
+    """Draw validation rows from those with positive weight; a class with one row stays in the training part.
 
-    Where there are ``groups``, whole ones.
+    With ``groups``, whole groups are drawn.
     """
     from sklearn.model_selection import train_test_split
 
@@ -417,13 +419,14 @@ def held_out(codes, weight, fraction, random_state, groups=None):
 
 
 def _whole_groups(codes, groups, fraction, random_state):
-    """Rows of groups at random, about this share of the rows of every class; each class keeps a row outside."""
+    """Draw random groups with about this share of the rows of every class; each class keeps a row outside."""
     _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
     rows_of_group = np.split(np.argsort(group, kind="stable"), np.cumsum(size)[:-1])
     every = np.bincount(codes)
     wanted, held, found = fraction * every, np.zeros(len(every)), []
     order = check_random_state(random_state).permutation(len(size))
-    # Groups by which all classes come nearer to their shares; where there is none, the smallest that may be held out.
+    # First take groups that bring the classes closer to their shares. If there are none, take the smallest possible
+    # group.
     for nearer in True, False:
         for rows in (
             rows_of_group[g]
@@ -449,14 +452,14 @@ def _whole_groups(codes, groups, fraction, random_state):
 
 
 def labels_of_file(classes):
-    """Labels as a model file holds them: integers or strings."""
+    """Convert labels to integers or strings, as a model file stores them."""
     if classes.dtype.kind in "bf":
         return classes.astype(np.int64)
     return classes if classes.dtype.kind in "iuU" else np.array([str(label) for label in classes])
 
 
 def check_file(classes, meta):
-    """Refuse labels and names that a model file cannot hold, before a training is lost by them."""
+    """Refuse labels and names that a model file cannot store, before time is spent on training."""
     Model.from_ensemble(
         EnsembleBuilder(len(classes), 1).freeze(), labels_of_file(classes), meta=meta
     )
@@ -467,7 +470,7 @@ def _shown(name, what):
 
 
 def _encode(name, y, classes):
-    """Class codes, -1 for labels that the training set does not have."""
+    """Class codes of y; -1 for labels that do not occur in training."""
     text = {kind in "OSU" for kind in (np.asarray(y).dtype.kind, classes.dtype.kind)}
     at = positions(classes, y) if len(text) == 1 else None
     if at is None or (at < 0).all():
@@ -481,7 +484,7 @@ def _encode(name, y, classes):
 
 
 def weights_of_classes(params, classes, count):
-    """Weights of the classes by the parameter ``class_weight``: float64 (K,).
+    """Weights of the classes for the parameter ``class_weight``: float64 (K,).
 
     ``count``: rows of positive weight (K,); "balanced" is 1 for classes without any.
     """
@@ -494,7 +497,9 @@ def weights_of_classes(params, classes, count):
         return found
     if given is None:
         return found
-    labels = classes.tolist()  # scikit-learn's function takes the text "3" for the number
+    labels = (
+        classes.tolist()
+    )  # a list, because scikit-learn's function would treat the text "3" as the number
     absent = [label for label in labels if label not in given]
     if absent and len(labels) - len(absent) < len(given):
         raise ValueError(
@@ -505,7 +510,7 @@ def weights_of_classes(params, classes, count):
 
 
 def check_classes(cls, codes, weight):
-    """Refuse rows of fewer than two classes, or none of positive weight."""
+    """Refuse rows with fewer than two classes, or without positive weight."""
     n_present = (
         len(np.unique(codes[weight > 0])) if codes.ndim == 1 else 2 * bool((weight > 0).any())
     )
@@ -517,7 +522,7 @@ def check_classes(cls, codes, weight):
 
 
 def check_class_weight(cls, class_weight):
-    """Refuse weights of classes that are no finite numbers from 0 on."""
+    """Refuse class weights that are not finite numbers >= 0."""
     if isinstance(class_weight, dict):
         for label, value in class_weight.items():
             if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < np.inf:

@@ -1,6 +1,6 @@
-"""Rows that may have any number of labels: indicators and lists, metrics and thresholds.
+"""Multi-label data: indicators and lists of labels, metrics and thresholds.
 
-An indicator is a matrix (n, K) of ones and zeros. A row is given the labels whose scores are above their thresholds.
+An indicator is a matrix (n, K) of ones and zeros. A row gets the labels whose scores are above their thresholds.
 """
 
 from numbers import Real
@@ -11,14 +11,14 @@ from pymcboost._kernels import elementary
 from pymcboost.model.rows import NUMBERS, joined, listed, names_labels, positions
 
 BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer converts lists of labels"
-# Characters of a label that a message shows.
+# Maximum number of characters of a label in a message.
 SHOWN = 40
-# Labels that the precision counts.
+# Values of k for precision at k.
 FIRST = (1, 3, 5)
 
 
 def is_indicator(y):
-    """Whether y says that rows may have any number of labels: a matrix of more than one column, or lists of labels."""
+    """Whether y is multi-label: a matrix with more than one column, or lists of labels."""
     shape = getattr(y, "shape", None)
     if (
         shape is None
@@ -31,7 +31,7 @@ def is_indicator(y):
 
 
 def refuse_labels(name, y):
-    """Refuse rows with several labels where an estimator takes a class for each."""
+    """Refuse multi-label y if the estimator needs one class per row."""
     if is_indicator(y):
         what = "lists of labels"
         if not names_labels(listed(y)):
@@ -46,17 +46,17 @@ def refuse_labels(name, y):
 
 
 def _is_one_hot(y):
-    """Whether every row of a dense matrix is one 1 among zeros."""
+    """Whether every row of a dense matrix has a single 1 and zeros."""
     y = np.asarray(y) if isinstance(y, (list, np.ndarray)) else np.empty(0)
     numbers = y.ndim == 2 and y.dtype.kind in "buif"
     return bool(numbers and ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all())
 
 
 def labels_given(y, n_rows, known=None):
-    """Labels (K,) and indicator (n, K) of an indicator, or of lists of labels.
+    """Labels (K,) and indicator (n, K) of y, given as an indicator or as lists of labels.
 
-    Labels of lists are sorted; columns of an indicator are numbered from 0. ``known``: the labels of a training, to
-    which they must belong.
+    Labels of lists are sorted; columns of an indicator are numbered from 0. ``known``: the labels of the training, to
+    which all labels of y must belong.
     """
     y = listed(y)
     if not names_labels(y):
@@ -94,12 +94,12 @@ def labels_given(y, n_rows, known=None):
 
 
 def rows_in(y):
-    """Rows of labels in any form."""
+    """Number of rows of labels in any form."""
     return y.shape[0] if hasattr(y, "shape") else len(y)
 
 
 def _named(y):
-    """All labels in lists of labels, one after the other: as they are, and as an array of one type."""
+    """Flatten lists of labels: as they are, and as an array of one type."""
     found = np.empty(sum(map(len, y)), dtype=object)
     found[:] = [label for row in y for label in row]
     check_order(found)
@@ -110,7 +110,7 @@ def _named(y):
 
 
 def joined_labels(parts):
-    """Different labels in arrays of the workers, which must be alike; None where there are none."""
+    """Distinct labels in the arrays of all workers, which must have the same kind of type; None if all are empty."""
     there = [part for part in parts if len(part)]
     if len({part.dtype.kind in "OSU" for part in there}) > 1:
         raise ValueError(
@@ -120,7 +120,7 @@ def joined_labels(parts):
 
 
 def labels_of_all(workers, y):
-    """Labels that the lists of all workers name; None where they have indicators, which name none."""
+    """Labels in the lists of all workers; None for indicators, which have no label names."""
     if workers.size == 1:
         return None
     own = "no rows" if not rows_in(y) else np.unique(_named(y)[1]) if names_labels(y) else None
@@ -136,7 +136,7 @@ def labels_of_all(workers, y):
 
 
 def indicator_of(y, n_rows, n_labels=None):
-    """Indicator as uint8 (n, K), after checking it; ``n_labels``: those that a training has."""
+    """Check an indicator and return it as uint8 (n, K); ``n_labels``: the number of labels in training."""
     if hasattr(y, "toarray"):
         y = y.toarray()
     try:
@@ -176,7 +176,7 @@ def indicator_of(y, n_rows, n_labels=None):
 
 
 def _numbers(y):
-    """Objects, as frames of nullable or mixed types have, as float64; as they are where one is none, or too large."""
+    """Convert an object array, as from nullable or mixed columns, to float64; unchanged if that is impossible."""
     found = [
         np.nan if one is None or type(one).__name__ == "NAType" else one
         for one in y.ravel().tolist()
@@ -190,13 +190,13 @@ def _numbers(y):
 
 
 def log_sigmoids(scores):
-    """Logarithms of 1 / (1 + exp(-F)), the same bits on every CPU."""
+    """Logarithms of 1 / (1 + exp(-F)), with the same bits on every CPU."""
     e = elementary.exp(-np.abs(scores))
     return np.minimum(scores, 0) - elementary.log(1 + e)
 
 
 def cross_entropy(scores, held, link):
-    """Mean over rows and labels of -log p where the row has the label, and of -log(1 - p) elsewhere."""
+    """Mean over rows and labels of the log loss: -log p if the row has the label, otherwise -log(1 - p)."""
     return held.mean(
         np.einsum("ij->i", -log_sigmoids(np.where(held.codes > 0, scores, -scores)))
         / scores.shape[1]
@@ -204,12 +204,12 @@ def cross_entropy(scores, held, link):
 
 
 def hamming_loss(scores, held, link):
-    """Share of labels that are wrong."""
+    """Share of wrong labels."""
     return held.mean((_given(scores) != held.codes).mean(axis=1))
 
 
 def error(scores, held, link):
-    """Share of the rows whose labels are not all right."""
+    """Share of rows with at least one wrong label."""
     return held.mean((_given(scores) != held.codes).any(axis=1))
 
 
@@ -218,19 +218,19 @@ def _given(scores):
 
 
 def f1_micro(scores, held, link):
-    """2 TP / (2 TP + FP + FN) over all rows and labels; 0 where there are none."""
+    """Micro-averaged F1: 2 TP / (2 TP + FP + FN) over all rows and labels; 0 if there are none."""
     right, sizes = _counts(scores, held)
     return float(2 * right.sum() / max(sizes.sum(), 1e-300))
 
 
 def f1_macro(scores, held, link):
-    """Mean over the labels of 2 TP / (2 TP + FP + FN), 0 for a label that no row has and none is given."""
+    """Macro-averaged F1: mean of 2 TP / (2 TP + FP + FN) over the labels; 0 for a label that never occurs."""
     right, sizes = _counts(scores, held)
     return float(np.mean(2 * right / np.maximum(sizes, 1e-300)))
 
 
 def _counts(scores, held):
-    """Sums of the weights, by label, of rows where it is right, and of those that have it and that are given it."""
+    """Weight sums by label: of true positives, and of true plus predicted labels."""
     weight = np.ones(len(scores)) if held.weight is None else held.weight
     given, has = _given(scores), held.codes > 0
     return np.einsum("i,ij->j", weight, given & has), np.einsum(
@@ -239,7 +239,7 @@ def _counts(scores, held):
 
 
 def precision_at(k):
-    """Metric: share of right ones among the k labels of the highest scores, the lower label first where they tie."""
+    """Metric: share of correct labels among the k with the highest scores; lower labels win ties."""
 
     def precision(scores, held, link):
         first = np.argsort(-scores, axis=1, kind="stable")[:, :k]
@@ -260,9 +260,9 @@ ONLY = [name for name in METRICS if name not in ("log_loss", "error", "f1_micro"
 
 
 def best_thresholds(scores, labels, weight):
-    """Score of every label (K,) above which giving it has the largest F1 on these rows; 0 where no row has the label.
+    """Threshold (K,) for each label that gives the largest F1 on these rows; 0 for labels that do not occur.
 
-    It is the middle of two scores that differ; of equal F1, the highest.
+    It lies halfway between two different scores; of thresholds with equal F1, the highest is taken.
     """
     found = np.zeros(scores.shape[1])
     for k in range(scores.shape[1]):
@@ -279,7 +279,7 @@ def best_thresholds(scores, labels, weight):
 
 
 def score_of(probability):
-    """Score of a label with this probability."""
+    """Score of a label that corresponds to this probability."""
     return float(elementary.log(probability) - elementary.log(1 - probability))
 
 
@@ -289,7 +289,7 @@ def check_order(y):
     if types == {str}:
         return
     row = None
-    if all(issubclass(kind, int) for kind in types):  # NumPy has none of this size
+    if all(issubclass(kind, int) for kind in types):  # NumPy has no integers of this size
         row = next((row for row, label in enumerate(y) if not -(2**63) <= label < 2**63), None)
     if row is not None:
         raise ValueError(

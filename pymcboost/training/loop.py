@@ -1,4 +1,4 @@
-"""The one loop of rounds, and the state that callbacks see."""
+"""The boosting loop, and the state that callbacks see."""
 
 from contextlib import ExitStack
 from numbers import Real
@@ -12,10 +12,10 @@ from pymcboost.training.gains import Gains
 
 
 def as_column(values):
-    """Values of the rounds as an array, of objects where they make no other."""
+    """Convert the values of the rounds to an array; an object array if they do not fit another type."""
     try:
         return np.asarray(values)
-    except ValueError:  # arrays of several shapes
+    except ValueError:  # arrays of different shapes
         column = np.empty(len(values), dtype=object)
         column[:] = values
         return column
@@ -70,7 +70,7 @@ class TrainingState:
             False,
             None,
         )
-        # A checkpoint knows which round was the best, a warm start does not.
+        # A checkpoint stores which round was the best, a warm start does not.
         self.resumed = best_gain is not None
         self.cv_results, self.folds_follow = None, False
         self._make_model = make_model
@@ -84,7 +84,7 @@ class TrainingState:
 
     @property
     def gains(self) -> Gains:
-        """The same as `gain`, of the columns that occur."""
+        """The same as `gain`, in sparse form."""
         return self._kept[1]
 
     @property
@@ -93,7 +93,7 @@ class TrainingState:
         return self._kept[1].dense()
 
     def mark_best(self) -> None:
-        """Take the round just done for the best one."""
+        """Mark the latest round as the best one."""
         self.best_round, self.best_gain = self._kept
 
     def metrics(self) -> dict[str, float]:
@@ -128,36 +128,39 @@ class TrainingState:
         return self._make_model(self.booster, self.n_rounds, meta)
 
     def bytes_of_best(self) -> bytes | None:
-        """The model of the round just done, where cutting a later one would not give it; else None."""
+        """The model of the latest round, if it cannot be recovered by cutting later rounds; otherwise None."""
         return None if self.booster.cuts_give_models else self.model().to_bytes()
 
     def record(self, found: dict[str, Any]) -> None:
-        """Count a round and keep what is known of it."""
+        """Count a round and add its values to the history."""
         n, history = self.n_rounds, self.history
-        if history.keys() != found.keys():  # NaN in rounds of which a column is not known
+        if history.keys() != found.keys():  # fill rounds without a value with NaN
             for name in found:
                 history.setdefault(name, [np.nan] * n)
             found = {**dict.fromkeys(history, np.nan), **found}
         for name, value in found.items():
             history[name].append(value)
-        # In one step: whatever interrupts a training finds a round counted in full or not at all.
+        # In one assignment, so that an interrupt finds the round counted completely or not at all.
         self._kept = n + 1, self.booster.gain.copy()
         self.booster.n_rounds = n + 1
 
     def cut(self, n_rounds: int, gain: Gains) -> None:
         """Go back to the first rounds."""
-        self._kept = n_rounds, gain  # first: what interrupts the rest leaves it to `roll_back`
+        self._kept = (
+            n_rounds,
+            gain,
+        )  # first, so that `roll_back` can finish the rest after an interrupt
         self.booster.cut(n_rounds, gain)
         for values in self.history.values():
             del values[n_rounds:]
 
     def roll_back(self) -> None:
-        """Forget a round that was interrupted."""
+        """Discard a round that was interrupted."""
         self.cut(*self._kept)
 
 
 def train(state, callbacks=()):
-    """Add rounds until there are as many as wanted, nothing is left to learn, or a callback says stop.
+    """Add rounds until the requested number is reached, nothing is left to learn, or a callback stops the training.
 
     Parameters
     ----------
@@ -173,7 +176,7 @@ def train(state, callbacks=()):
     callbacks = as_callbacks(callbacks)
     with (
         ExitStack() as ends
-    ):  # where one fails to close, the others do, and the model is that of a whole training
+    ):  # if one callback fails to close, the others still do, and the model is complete
         ends.callback(_after_training, state, callbacks)
         for one in reversed(callbacks):
             ends.callback(one.close, state)
@@ -198,7 +201,7 @@ def _after_training(state, callbacks):
 
 
 def one_round(state, callbacks=()):
-    """One round; whether it was the last."""
+    """Train one round; return whether it was the last."""
     booster, t = state.booster, state.n_rounds
     if booster.restart_every and t > state.begun_with and t % booster.restart_every == 0:
         booster.restart(booster.scores())

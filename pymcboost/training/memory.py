@@ -1,8 +1,8 @@
-"""Memory is counted before it is taken: what a training needs besides its rows and their columns, part by part.
+"""Memory estimates: what a training needs besides its rows and their columns, part by part.
 
-A booster lists its parts in `Booster.memory`, from the functions here. `refuse` is called once the columns are there,
-before anything else is made. The model itself, which grows with the rounds, is not counted, but for leaves of very many
-classes: see `leaves`.
+A booster lists its parts in `Booster.memory`, using the functions here. `refuse` is called once the columns exist,
+before anything else is allocated. The model itself, which grows with the rounds, is not counted, except for leaves
+with very many classes: see `leaves`.
 """
 
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ NO_TABLES = "fewer classes, or VectorTreeBoostClassifier(), which has no such ta
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the memory: ``n_bytes`` for ``what``, ``passing`` more for a while, and what needs less."""
+    """One item of memory: ``n_bytes`` for ``what``, ``passing`` more temporarily, and a remedy that needs less."""
 
     what: str
     n_bytes: float
@@ -38,17 +38,17 @@ class Part:
 
 
 def needed(parts):
-    """Bytes of all parts at once, when the one that needs the most for a while does."""
+    """Peak number of bytes: all parts, plus the largest temporary need."""
     return sum(part.n_bytes for part in parts) + max((part.passing for part in parts), default=0)
 
 
 def earlier(part, parts):
-    """A part whose ``passing`` bytes are free again before the others are made."""
+    """Return a part whose temporary memory is freed before the other parts are allocated."""
     return replace(part, passing=max(0.0, part.passing - sum(other.n_bytes for other in parts)))
 
 
 def refuse(booster):
-    """Say so before any of it is taken where a training does not fit: what, how much, and what needs less."""
+    """Raise a MemoryError if the training does not fit, before anything is allocated. It says what helps."""
     parts, room = booster.memory(), available_memory()
     if room is None:
         return
@@ -65,20 +65,20 @@ def refuse(booster):
 
 
 def width(n_columns):
-    """Columns of a gradient in blocks, padding included."""
+    """Number of columns of a gradient in blocks, including padding."""
     lanes, blocks = layout(n_columns)
     return lanes * blocks
 
 
 def chunks(data):
-    """Parts of the rows that are summed apart."""
+    """Number of row chunks that are summed separately."""
     return int((-(-np.diff(data.class_start) // BLOCK_ROWS)).sum())
 
 
 def weights(data, n_columns, copies=1, passing=0, again=False):
-    """Weights in blocks of columns; ``passing`` bytes for each of some thousand rows while they are computed.
+    """Weights in blocks of columns; ``passing`` is the number of bytes per row of a chunk while they are computed.
 
-    again : whether they are computed from scores, which are sorted by class before, see `BinaryBooster.again`
+    again : whether they are computed from scores that are first sorted by class, see `BinaryBooster.again`
     """
     m = data.n_rows
     size = copies * m * width(n_columns) * data.dtype.itemsize
@@ -93,24 +93,25 @@ def weights(data, n_columns, copies=1, passing=0, again=False):
 
 
 def pieces(data, copies, passing, later, again):
-    """As `weights`, for each class of very many: scores come in pieces, and ``later`` bytes are written in rounds."""
+    """Like `weights`, for very many classes.
+
+    Scores are processed in pieces, and ``later`` bytes are written in rounds.
+    """
     rows, K = BLOCK_ROWS if copies == 1 else PASS_ROWS, data.n_classes
     passing *= min(data.n_rows, rows) * K
     return replace(weights(data, K, copies), passing=passing if again else max(0, passing - later))
 
 
 def tables(data, n_columns, kept=0.0, passing=0.0):
-    """Arrays of float64 (K, n_columns): the number that is kept, and of those needed for a moment."""
+    """Arrays of float64 (K, n_columns): ``kept`` of them for the whole training, ``passing`` temporarily."""
     K, size = data.n_classes, 8 * data.n_classes * n_columns
     return Part(f"tables of {K} x {n_columns} numbers", kept * size, NO_TABLES, passing * size)
 
 
 def sums(data, n_columns, partial=1):
-    """Sums of the weights by class and their parts (`losses.blocks.ColumnSums`), and the factors of an update."""
+    """Sums of the weights by class with partial sums (`losses.blocks.ColumnSums`), and the factors of an update."""
     padded = width(n_columns)
-    held = (
-        layout(n_columns)[0] if n_columns > MANY_COLUMNS else padded
-    )  # of one block after the other
+    held = layout(n_columns)[0] if n_columns > MANY_COLUMNS else padded  # one block after the other
     size = (
         16 * (held + (partial - 1) * padded) * chunks(data)
         + 3 * data.n_classes * padded * data.dtype.itemsize
@@ -121,7 +122,7 @@ def sums(data, n_columns, partial=1):
 
 
 def pairwise(data, loss, newton, again):
-    """A pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps; ``again``: see `weights`."""
+    """Pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps; ``again``: see `weights`."""
     K, large = data.n_classes, is_large(data.n_classes)
     if loss == "log" and large and not data.exact:
         held = sums(data, K)
@@ -135,7 +136,7 @@ def pairwise(data, loss, newton, again):
 
 
 def summed(data, n_columns):
-    """Weights in integers, and histograms of all columns with the room that other workers' take: `data.SummedScan`."""
+    """Integer weights, and histograms of all columns with room for those of other workers: `data.SummedScan`."""
     size = 4 if data.total_rows <= NARROW_ROWS else 8
     bins = sum(int(store.bins.sum()) for store in data.stores)
     own = data.n_rows * width(n_columns)
@@ -145,13 +146,13 @@ def summed(data, n_columns):
 
 
 def coded(data, n_columns, again, kept=0.0, passing=0.0):
-    """The exponential loss of coded problems: `losses.CodedExp`; ``again``: see `weights`."""
+    """Exponential loss of coded problems: `losses.CodedExp`; ``again``: see `weights`."""
     loss = tables(data, n_columns, 2.5 + kept, 6 + passing)
     return [weights(data, n_columns, 1, 40 if again else 16, again), sums(data, n_columns), loss]
 
 
 def rows(data, scores=True, integers=True, curvature=False):
-    """Scores, gradients and integers row after row, curvature of losses in NumPy: `losses.rows`."""
+    """Scores, gradients and integers by row, and the curvature for losses in NumPy: `losses.rows`."""
     m, (_, _, padded) = data.n_rows, row_layout(data.n_classes)
     size = m * padded * (4 + 8 * scores + 4 * integers + 4 * curvature)
     return Part(
@@ -162,13 +163,13 @@ def rows(data, scores=True, integers=True, curvature=False):
 
 
 def left_out(data):
-    """Scores of rows that are left out, for the temperature: `learners.left_out`."""
+    """Scores of left-out rows, for the temperature: `learners.left_out`."""
     m = min(data.n_rows, MOST_ROWS)
     return Part(f"scores of {m} rows that are left out", 8 * m * data.n_classes, "calibrate=None")
 
 
 def narrow(data, max_leaves):
-    """Scores in single precision, and the sums, steps and vectors of a tree's leaves: `losses.narrow`."""
+    """Single-precision scores, and the sums, steps and vectors of a tree's leaves: `losses.narrow`."""
     m, padded = data.n_rows, 16 * (data.n_classes // 16 + 1)
     return Part(
         f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded, FEWER,
@@ -177,7 +178,7 @@ def narrow(data, max_leaves):
 
 
 def leaves(data, n_trees, max_leaves, scores):
-    """Vectors of all leaves in arrays that double; later the model twice beside them, when ``scores`` is free again."""
+    """Leaf vectors in arrays that grow by doubling. At the end, copies of the model replace the freed ``scores``."""
     size = 4 * n_trees * max_leaves * data.n_classes
     what = f"the leaves of {n_trees} trees for {data.n_classes} classes"
     most = max(LEAF_COPIES * size, MODEL_COPIES * size - scores.n_bytes)
@@ -185,7 +186,7 @@ def leaves(data, n_trees, max_leaves, scores):
 
 
 def directions(data, n_columns):
-    """Gradients in ``n_columns`` directions and their integers: `losses.rows.Directions`."""
+    """Gradients in ``n_columns`` directions, and their integers: `losses.rows.Directions`."""
     _, _, padded = row_layout(n_columns)
     m = data.n_rows
     size = 8 * padded * m
@@ -210,7 +211,8 @@ def stumps(data, n_columns):
 def edges(data, n_columns, more=0, of_splits=0):
     """Edges of all splits in all columns: `learners.EveryStump`.
 
-    Besides, ``more`` numbers for each, and ``of_splits`` for each that there is: without missing values half of them.
+    In addition, ``more`` numbers for each possible split, and ``of_splits`` for each actual one: half of the possible
+    ones if no values are missing.
     """
     n = 2 * sum(len(thresholds) for store in data.stores for thresholds in store.thresholds)
     share = 1 if any(store.has_missing for store in data.stores) else 0.5
@@ -220,7 +222,7 @@ def edges(data, n_columns, more=0, of_splits=0):
 
 
 def trees(data, n_trees, max_leaves, n_grown, counted):
-    """Trees of one column each, and the histograms of those that grow at once: `_kernels.classwise_trees.Grower`."""
+    """Trees with one column each, and the histograms of those that grow together: `_kernels.classwise_trees.Grower`."""
     columns, m, cell_words = data.columns, data.n_rows, cell_words_of(counted)
     histogram = data.histogram_bytes(cell_words)
     kept = max_leaves if histogram * max_leaves <= POOL_BYTES else 1
@@ -243,7 +245,7 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
 
 
 def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
-    """Trees with vector leaves, their splits found on ``n_columns`` columns: `_kernels.vector_trees.Grower`."""
+    """Trees with vector leaves; splits are searched on ``n_columns`` columns: `_kernels.vector_trees.Grower`."""
     columns, m = data.columns, data.n_rows
     lanes, blocks, _ = row_layout(n_columns)
     padded = lanes * blocks

@@ -1,4 +1,4 @@
-"""What a model file says of its training."""
+"""Information on the training that is stored in a model file."""
 
 import re
 import zlib
@@ -13,7 +13,7 @@ from pymcboost.losses.own import shown as shown_own
 from pymcboost.model.categories import Categories
 from pymcboost.training.parameters import values_of
 
-# Parameters that do not change the model, and so are not written into it; and those that are where they are set.
+# Parameters that are not stored because they do not change the model, and parameters that are stored only if set.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
 WHERE_SET = {
     "scoring", "min_delta", "cv", "calibrate", "restore_priors", "interaction_cst", "monotonic_cst",
@@ -23,7 +23,7 @@ WHERE_SET = {
 
 
 def meta_of(estimator, feature_names=None):
-    """Algorithm, parameters, version and feature names, where there are any: a dictionary that JSON keeps."""
+    """Algorithm, parameters, version and feature names, if any: a dictionary that can be stored as JSON."""
     params, defaults = values_of(estimator), defaults_of(estimator)
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
     if "loss" in shown:
@@ -35,7 +35,7 @@ def meta_of(estimator, feature_names=None):
             del shown[name]
     if isinstance(
         folds := shown.get("cv"), list
-    ):  # with the numbers of all rows, which need no room in a file
+    ):  # the row numbers would take too much room in the file
         shown["cv"] = f"{len(folds)} folds with the checksum {zlib.crc32(repr(folds).encode()):08x}"
     meta = {"algorithm": estimator.algorithm, "params": shown, "version": __version__}
     if feature_names is not None:
@@ -44,7 +44,10 @@ def meta_of(estimator, feature_names=None):
 
 
 def _scoring(given):
-    """A metric, a list of metrics, or a list of names and metrics: their order says which one decides."""
+    """A metric, a list of metrics, or a list of (name, metric) pairs.
+
+    The order is kept, because the first one decides.
+    """
     if isinstance(given, Mapping):
         return [[name, shown_own(metric)] for name, metric in given.items()]
     return (
@@ -55,18 +58,18 @@ def _scoring(given):
 
 
 def defaults_of(estimator):
-    """Defaults of the parameters, as `meta_of` has their values."""
+    """Defaults of the parameters, in the form of `meta_of`."""
     return {field.name: _plain(field.default) for field in fields(estimator)}
 
 
 def _plain(value):
-    """A value that JSON keeps."""
+    """Convert a value to a type that JSON can store."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if hasattr(value, "split"):
         return re.sub(
             r" at 0x[0-9a-fA-F]+", "", repr(value)
-        )  # the address is another one in every process
+        )  # the address differs between processes
     if isinstance(value, Categories):
         return value.feature.tolist()
     if isinstance(value, np.generic):

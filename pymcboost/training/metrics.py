@@ -1,4 +1,4 @@
-"""Metrics: what early stopping and the history measure from the scores of held-out rows."""
+"""Metrics for early stopping and the history, computed from the scores of held-out rows."""
 
 import copy
 import inspect
@@ -24,13 +24,14 @@ from pymcboost.model.temperature import (
 )
 from pymcboost.training import labels
 
-# The least probability that counts, as in scikit-learn's log_loss; that of a label that training has not seen.
+# Lower limit of probabilities, as in scikit-learn's log_loss; also the probability of labels that do not occur in
+# training.
 LEAST = np.finfo(np.float64).eps
-# Scores that are worked on at once: they stay in the cache.
+# Number of scores that are processed at once, so that they stay in the cache.
 CHUNK = 1 << 15
-# Scores that differ by no more, relative to the largest, are equal but for the rounding of their sums.
+# Scores that differ by at most this, relative to the largest, are equal up to rounding.
 ROUNDING = 64 * np.finfo(np.float64).eps
-# What the scores are multiplied with before the softmax.
+# Factors of the scores before the softmax.
 FACTORS = {"softmax": 1.0, "softmax2": 2.0}
 
 
@@ -65,7 +66,7 @@ class Held:
 
     @classmethod
     def of(cls, name, X, y, codes, weight, given=None, init_score=None):
-        """With the weights divided by their largest; an error where the rows have none."""
+        """Create the set with weights scaled to a maximum of 1; an error if no row has positive weight."""
         largest = weight.max(initial=0)
         if not 0 < largest < np.inf:
             how = "no row of positive weight" if largest == 0 else "weights that overflow"
@@ -76,24 +77,24 @@ class Held:
         return cls(name, X, y, codes, weight, given, init_score)
 
     def raw_scores(self, model):
-        """Scores of the rows by a model (n, K)."""
+        """Raw scores (n, K) of the rows by a model."""
         scores = model.raw_scores(self.X)
         return scores if self.init_score is None else scores + self.init_score
 
     def mean(self, values):
-        """Mean over the rows, which does not depend on their order."""
+        """Weighted mean over the rows, independent of their order."""
         if self.weight is None:
             return total(values) / len(values)
         return total(values * self.weight) / float(self.weight.sum())
 
     def totals(self, values=1.0):
-        """Sums of the weighted values of every class, before them that of unseen labels: (K' + 1,)."""
+        """Sums of the weighted values by class, with unseen labels first: (K' + 1,)."""
         weight = np.ones(len(self.codes)) if self.weight is None else self.weight
         return np.bincount(self.codes + 1, weight * values)
 
 
 def as_given(X, rows=None):
-    """X, or rows of it, as the user gave it. Lists become arrays, and rows of sparse matrices CSR."""
+    """Return X, or rows of it, in the user's type. Lists become arrays; rows of sparse matrices become CSR."""
     X = own(X) if hasattr(X, "shape") else np.asarray(X)
     if rows is None:
         return X
@@ -105,7 +106,7 @@ def as_given(X, rows=None):
 
 
 def log_probabilities(scores, link):
-    """Logarithms of the probabilities (n, K), the same bits on every CPU."""
+    """Log-probabilities (n, K), with the same bits on every CPU."""
     if callable(link):
         return link(scores)
     if link == "sigmoid":
@@ -114,7 +115,7 @@ def log_probabilities(scores, link):
 
 
 def probabilities(scores, link):
-    """Probabilities (n, K): of softmaxes, the bits of `predict_proba`."""
+    """Probabilities (n, K); for softmaxes, with the same bits as `predict_proba`."""
     if isinstance(link, LinkAtTemperature):
         return link.probabilities(scores)
     if link in FACTORS:
@@ -125,17 +126,17 @@ def probabilities(scores, link):
 
 @dataclass(frozen=True)
 class LinkAtTemperature:
-    """A softmax of scores that are divided by the temperature that the loss asks for: gives logarithms when called."""
+    """A softmax with a temperature that the loss requires; calling it returns log-probabilities."""
 
     link: str
     temperature: float
 
     def __call__(self, scores):
-        """Logarithms of the probabilities (n, K)."""
+        """Log-probabilities (n, K)."""
         return log_softmax(below_top(scores, self.link) * self._factor)
 
     def probabilities(self, scores):
-        """Probabilities (n, K), the bits of `predict_proba`."""
+        """Probabilities (n, K), with the same bits as `predict_proba`."""
         return score.softmax(scores, self.link == "softmax2", self._factor)
 
     @property
@@ -144,7 +145,7 @@ class LinkAtTemperature:
 
 
 def log_loss(scores, held, link):
-    """Mean of -log p of the rows' own classes, 1 / p the sum of exp(F_k - F_own), p at least ``LEAST``."""
+    """Mean of -log p of the true classes, where 1 / p is the sum of exp(F_k - F_true), and p is at least ``LEAST``."""
     lost, rows = np.empty(len(scores)), np.arange(len(scores))
     if callable(link):
         lost = np.where(held.codes < 0, np.inf, -link(scores)[rows, held.codes])
@@ -162,7 +163,7 @@ def log_loss(scores, held, link):
 
 
 class CalibratedLogLoss:
-    """Log loss at the temperature that is best for the rows measured: what a model that will be calibrated can reach.
+    """Log loss at the temperature that is best for the measured rows: what a calibrated model can reach.
 
     Parameters
     ----------
@@ -177,7 +178,7 @@ class CalibratedLogLoss:
         self.link, self._temperature = link, 1.0
 
     def of_sets(self, scores, sets, known):
-        """The metric of every set, at one temperature for all; rows that are not ``known`` have no say in it."""
+        """Compute the metric of every set at a common temperature, which is fitted to the ``known`` rows only."""
         weight = [
             known[i] * (1.0 if held.weight is None else held.weight) for i, held in enumerate(sets)
         ]
@@ -194,37 +195,37 @@ class CalibratedLogLoss:
         ]
 
     def __call__(self, scores, held):
-        """The metric of these scores (n, K), whatever was measured before."""
+        """Compute the metric of these scores (n, K), independent of earlier calls."""
         self._temperature = 1.0
         return self.of_sets([scores], [held], [held.codes >= 0])[0]
 
 
 def calibrated_of(params, link):
-    """The log loss that a calibration will leave, in a list; none where another metric decides or none follows."""
+    """List with the calibrated log loss if it decides and a calibration follows; otherwise empty."""
     deciding = next(iter(metrics_of(params.scoring).values()))
     wanted = deciding == "log_loss" and params.calibrate == "temperature" and link in FACTORS
     return [CalibratedLogLoss(link)] if wanted else []
 
 
 def error(scores, held, link):
-    """Share of the weight that is predicted wrong."""
+    """Weighted share of wrong predictions."""
     return held.mean(scores.argmax(axis=1) != held.codes)
 
 
 def balanced_error(scores, held, link):
-    """Mean over the classes that occur of the share of their weight that is predicted wrong.
+    """Mean over the classes of their weighted share of wrong predictions.
 
-    Labels that training has not seen are one class more, which is always wrong.
+    Labels that do not occur in training form one more class, which is always wrong.
     """
     total, wrong = held.totals(), held.totals(scores.argmax(axis=1) != held.codes)
     return float(np.mean(wrong[total > 0] / total[total > 0]))
 
 
 def auc_ovr(scores, held, link, of_scores=probabilities):
-    """Mean over the classes with rows inside and outside of the area under the curve of the class against the others.
+    """Mean over the classes of the one-vs-rest area under the ROC curve, for classes with rows inside and outside.
 
-    Rows are ordered by the probability of the class, or by its score where there are no probabilities. Rows whose
-    scores differ by no more than sums of floats are rounded tie. ``of_scores``: gives the probabilities.
+    Rows are ordered by the probability of the class, or by its score if there are no probabilities. Rows whose scores
+    differ by no more than the rounding of float sums are tied. ``of_scores``: computes the probabilities.
     """
     top = np.abs(scores).max(initial=0)
     if link in ("none", "sigmoid"):
@@ -235,7 +236,7 @@ def auc_ovr(scores, held, link, of_scores=probabilities):
         columns, rounding = (
             link(scores),
             _rounding_of_scores,
-        )  # logarithms in the order of a given loss's probabilities
+        )  # log-probabilities of a custom loss, which give the same order
         top = max(top, np.abs(columns).max(initial=0))
     inside = (
         held.codes.T == 1
@@ -250,17 +251,17 @@ def auc_ovr(scores, held, link, of_scores=probabilities):
 
 
 def _rounding_of_scores(column, top):
-    """By how much equal sums may differ: the terms of a class are added in the order of its rounds."""
+    """Possible difference of equal sums: the terms of a class are added in the order of its rounds."""
     return ROUNDING * top
 
 
 def _rounding_of_probabilities(column, top):
-    """The same of probabilities: the derivative of p is p (1 - p), and p itself is rounded, by a few units."""
+    """The same for probabilities: the derivative of p is p (1 - p), and p itself is rounded by a few units."""
     return column * (ROUNDING * top * (1 - column) + 4 * np.finfo(np.float64).eps)
 
 
 def _area(column, inside, weight, rounding):
-    """Share of the pairs of a row inside and one outside that the column orders well; equal ones count half."""
+    """Share of the pairs (row inside, row outside) that are ordered correctly; ties count half."""
     order = np.argsort(column, kind="stable")
     column, inside = column[order], inside[order]
     weight = np.ones(len(order)) if weight is None else weight[order]
@@ -285,13 +286,13 @@ METRICS = {
     "balanced_error": balanced_error,
     "auc_ovr": auc_ovr,
 }
-# Of rows with any number of labels.
+# Metrics for multi-label data.
 LABEL_METRICS = {**labels.METRICS, "auc_ovr": auc_ovr}
 ERRORS = ("log_loss", "error", "balanced_error", "loss", "hamming_loss")
 
 
 class Metric:
-    """A metric by its name or function.
+    """Metric, given by its name or as a function.
 
     Parameters
     ----------
@@ -352,11 +353,11 @@ class Metric:
 
     @property
     def takes_rows(self):
-        """Whether it is a scorer, which gets the rows as well."""
+        """Whether it is a scorer, which also gets the rows."""
         return self._own is None
 
     def check(self, held):
-        """Refuse rows on which the metric has no value; warn of weights that it leaves out."""
+        """Refuse rows for which the metric is undefined; warn if it ignores weights."""
         if self._needs_loss and (held.codes < 0).any():
             raise ValueError(
                 f"the validation set {held.name!r} has labels that do not occur in the "
@@ -378,7 +379,7 @@ class Metric:
         return _takes(getattr(self._scorer, "_score_func", self._scorer), "sample_weight")
 
     def __call__(self, scores, held, of_scores=probabilities):
-        """The metric of these scores (n, K).
+        """Compute the metric of these scores (n, K).
 
         ``of_scores``: a function of scores and link that gives probabilities, which metrics may share.
         """
@@ -419,7 +420,7 @@ class Metric:
                 self._remedy(held)
                 or ". Probabilities can be 0 or 1: clip them before taking their logarithm"
             )
-            if isinstance(value, (tuple, list)):  # as functions of LightGBM do
+            if isinstance(value, (tuple, list)):  # as functions for LightGBM do
                 remedy = ", larger for better, without a name; to name a metric, use scoring={name: function}"
             raise ValueError(
                 f"scoring: {self._scorer!r} returns {value!r} for the validation set "
@@ -428,9 +429,9 @@ class Metric:
         return float(value)
 
     def _mean_of_classes(self, average, view, held, present):
-        """scikit-learn's metric of each class that has rows against the others, and the mean of these.
+        """Mean of scikit-learn's one-vs-rest metric over the classes that have rows.
 
-        With a class without rows, scikit-learn's own mean is NaN or an error.
+        scikit-learn's own mean is NaN or an error if a class has no rows.
         """
         columns = (
             view.predict_proba(None)
@@ -445,7 +446,7 @@ class Metric:
         return float(self._scorer._sign * np.average(values, weights=weight))
 
     def _remedy(self, held):
-        """What to do where a metric has no value as a class has no row; an empty text where all have one."""
+        """Advice if a metric is undefined because a class has no rows; empty if all classes have some."""
         absent = (
             [] if held.codes.ndim == 2 else np.setdiff1d(np.arange(len(self.classes)), held.codes)
         )
@@ -463,14 +464,14 @@ def metrics_by(scoring, classes, link, loss=None):
 
 
 def looks_at_rows(scoring):
-    """Whether a parameter ``scoring`` has a function that may look at the rows; scorers of scikit-learn do not."""
+    """Whether ``scoring`` has a function that may read the rows; scikit-learn's scorers do not."""
     return any(
         callable(one) and not hasattr(one, "_score_func") for one in metrics_of(scoring).values()
     )
 
 
 def measured(metrics, scores, held):
-    """Values of metrics of the same scores, by the names of the metrics. Several share one softmax."""
+    """Compute several metrics of the same scores, by name. They share one softmax."""
     if len(metrics) == 1:
         return {metrics[0].name: metrics[0](scores, held)}
     shared = cache(partial(probabilities, scores))
@@ -482,7 +483,7 @@ def measured(metrics, scores, held):
 
 
 def _own_probabilities(scores, link, of_scores):
-    """Probabilities that a scorer may write to."""
+    """Probabilities in an array that a scorer may overwrite."""
     found = of_scores(scores, link)
     return found if of_scores is probabilities else found.copy()
 
@@ -494,7 +495,7 @@ def _scorer(scoring):
 
 
 def _takes(function, name):
-    """Whether a function has an argument of this name, as far as it says."""
+    """Whether a function has an argument of this name, according to its signature."""
     try:
         return name in inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -502,9 +503,9 @@ def _takes(function, name):
 
 
 def _with_classes(scorer, classes):
-    """A scorer whose metric knows the classes, where it would take those of the rows for all.
+    """Tell a scorer's metric the classes, if it would otherwise infer them from the rows.
 
-    Metrics of predicted labels do not need them; a mean over labels that neither occur nor are predicted is another.
+    Metrics of predicted labels do not need them, and a mean that included absent labels would be a different one.
     """
     given = getattr(scorer, "_kwargs", {})
     predicts = getattr(scorer, "_response_method", "predict") == "predict"
@@ -516,9 +517,9 @@ def _with_classes(scorer, classes):
 
 
 def _average_of_classes(scorer):
-    """How a scorer of scikit-learn's takes the mean of the curves of one class against the others.
+    """How a scikit-learn scorer averages one-vs-rest curves.
 
-    None of a metric that does no such thing, or knows what to do where a class has no rows.
+    None if its metric does not, or if it handles classes without rows itself.
     """
     options, name = (
         getattr(scorer, "_kwargs", {}),
@@ -532,7 +533,7 @@ def _average_of_classes(scorer):
 
 
 def _needs_probabilities(scorer):
-    """Whether it is a scorer of scikit-learn that takes nothing but probabilities."""
+    """Whether it is a scikit-learn scorer that needs probabilities."""
     return getattr(scorer, "_response_method", None) in (
         "predict_proba",
         ("predict_proba",),

@@ -1,11 +1,12 @@
-"""What parameters of other libraries are called here, for the messages that refuse them.
+"""Names of parameters in other libraries, for the messages that refuse them.
 
-LightGBM's, XGBoost's, CatBoost's and HistGradientBoosting's names are no aliases: the error says the name to write.
+Names of LightGBM, XGBoost, CatBoost and HistGradientBoosting are not accepted as aliases: the error gives the name to
+use.
 """
 
 _TREES = "VectorTreeBoostClassifier and class-wise trees such as LogitBoostClassifier have it"
 
-# Names elsewhere; the names here, of which the first that the estimator has is meant; a remark.
+# Names elsewhere; names here, where the first that the estimator has applies; a remark.
 TABLE = (
     ("num_leaves max_leaves max_leaf n_leaves", "max_leaf_nodes", ""),
     (
@@ -95,7 +96,7 @@ TABLE = (
         "",
         "use Checkpoint, which keeps the state of a training in a file",
     ),
-    # Of fit.
+    # Arguments of fit.
     (
         "eval_set valid_sets evals validation_data",
         "",
@@ -112,7 +113,7 @@ TABLE = (
     ("group", "groups", "rows of one group are held out together; there is no ranking"),
     ("monitor", "callbacks", ""),
     ("plot", "callbacks", "pymcboost.callbacks.LivePlot draws the curves"),
-    # Names here that not every estimator has.
+    # Names of ours that some estimators do not have.
     (
         "max_features max_features_tree min_samples_leaf l2_regularization min_gain subsample max_leaf_nodes max_depth",
         "",
@@ -142,7 +143,7 @@ TABLE = (
         "its rounds are merged into one machine; use warm_start, which adds rounds to the estimator's own model",
     ),
 )  # fmt: skip
-# Values of parameters elsewhere, and those here.
+# Parameter values of other libraries, and ours.
 VALUES = {
     "scoring": {
         "multi_logloss multiclass mlogloss logloss cross_entropy binary_logloss MultiClass": "log_loss",
@@ -155,7 +156,7 @@ VALUES = {
     },
     "class_weight": {"Balanced balance auto": "balanced"},
 }
-# Arguments of predict and predict_proba elsewhere, and what to write.
+# Arguments of predict and predict_proba in other libraries, and what to write.
 OF_PREDICT = (
     (
         "num_iteration start_iteration iteration_range ntree_limit ntree_start ntree_end best_iteration",
@@ -175,7 +176,7 @@ OF_PREDICT = (
     ("n_jobs num_threads thread_count nthread", "n_jobs is a parameter of the constructor"),
     ("predict_disable_shape_check validate_features verbose", "leave it out"),
 )
-# Attributes of fitted estimators elsewhere, and what to write.
+# Attributes of fitted estimators in other libraries, and what to write.
 OF_FITTED = (
     (
         "best_iteration_ best_iteration best_ntree_limit n_iter_ tree_count_ current_iteration",
@@ -207,19 +208,19 @@ NAMES = {
 
 
 def value_here(parameter, value):
-    """What a value of other libraries is called here; None where nothing is known of it."""
+    """Translate a parameter value of other libraries; None if it is unknown."""
     return next(
         (here for names, here in VALUES.get(parameter, {}).items() if value in names.split()), None
     )
 
 
 def hint_of_predict(name, method):
-    """What to write in place of an argument of ``predict`` or ``predict_proba``, as in `hint`."""
+    """What to write instead of an argument of ``predict`` or ``predict_proba``, as in `hint`."""
     return _remedy(OF_PREDICT, name).format(method=method)
 
 
 def hint_of_fitted(name):
-    """What to write in place of an attribute of a fitted estimator, as in `hint`."""
+    """What to write instead of an attribute of a fitted estimator, as in `hint`."""
     return _remedy(OF_FITTED, name)
 
 
@@ -228,7 +229,7 @@ def _remedy(table, name):
 
 
 def hint(name, place, places, estimator):
-    """What to write in place of a name that is refused, from "; " on; an empty text where nothing is known of it.
+    """What to write instead of a refused name, starting with "; "; an empty string if nothing is known about it.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""The parameters of all estimators: one table, from which checks, documents and command-line options follow.
+"""The parameters of all estimators: one table, from which checks, docs and command-line options are generated.
 
-A class writes a parameter once, as a field with its type and default. The type says which choices there are and whether
-None is allowed; the table says the rest.
+A class declares a parameter once, as a field with its type and default. The type gives the choices and whether None
+is allowed; the table gives the rest.
 """
 
 import functools
@@ -31,17 +31,17 @@ Scoring = ClassMetrics | Scorer | SeveralScorers
 
 
 class Splitter(Protocol):
-    """A cross-validation splitter of scikit-learn."""
+    """A scikit-learn cross-validation splitter."""
 
     def split(self, X: Any, y: Any = None, groups: Any = None) -> Iterable[tuple[Any, Any]]:
-        """Rows to train on and rows held out, by fold."""
+        """Yield training and held-out rows of each fold."""
 
 
 class LossFunction(Protocol):
-    """A loss in NumPy, see `VectorTreeBoostClassifier`."""
+    """A custom loss in NumPy, see `VectorTreeBoostClassifier`."""
 
     def gradient_hessian(self, y: Any, scores: Any) -> tuple[Any, Any]:
-        """First and second derivatives of the loss of every row by its scores."""
+        """First and second derivatives of the loss of every row with respect to its scores."""
 
 
 Folds = int | Splitter | Iterable[tuple[Any, Any]]
@@ -49,7 +49,7 @@ Class = TypeVar("Class", bound=type)
 
 
 def of_type(row, annotation):
-    """The parameter for a field of this type."""
+    """Complete a row of the table with the type of a field."""
     union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     parts = typing.get_args(annotation) if union else (annotation,)
     origins = [typing.get_origin(part) or part for part in parts]
@@ -274,7 +274,7 @@ PARAMETERS = {
         low=0, bools=True,
     ),
 }  # fmt: skip
-# Help of ``min_samples_category`` where gains are reduced by what chance gives, see `pymcboost.learners.levels`.
+# Help of ``min_samples_category`` if gains are reduced by what chance would give, see `pymcboost.learners.levels`.
 PARTED_CATEGORY = (
     PARAMETERS["min_samples_category"].help
     + " Otherwise, a split on categories must gain more for each category with less than 70% of its drawn rows in the "
@@ -283,13 +283,13 @@ PARTED_CATEGORY = (
 
 
 def values_of(estimator):
-    """Values of the parameters of an estimator by name."""
+    """Values of the parameters of an estimator, by name."""
     return {field.name: getattr(estimator, field.name) for field in fields(estimator)}
 
 
 @functools.cache
 def parameters(cls):
-    """Rows of the parameters of an estimator class by name, its own before those that it shares.
+    """Rows of the table for an estimator class, by name; its own parameters come before the shared ones.
 
     A class may have rows of its own, ``own_parameters``, for parameters that no other has, and where a range or the
     help is another; or only help texts, ``own_help``.
@@ -317,7 +317,7 @@ def parameters(cls):
 
 
 def checked(cls, values):
-    """Values of the parameters after checking them, NumPy's scalars as Python's.
+    """Check the values of the parameters, and convert NumPy scalars to Python's.
 
     Parameters
     ----------
@@ -346,14 +346,14 @@ def checked(cls, values):
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 def estimator(cls: Class) -> Class:
-    """Class decorator: make the constructor from the fields."""
+    """Class decorator that makes the constructor from the fields."""
     dataclass(kw_only=True, eq=False, repr=False)(cls)
     cls.__init__ = _named(cls.__init__, {field.name for field in fields(cls)})  # type: ignore[misc]
     return cls
 
 
 def _named(init, names):
-    """A constructor that says what the parameters of other libraries are called here."""
+    """Wrap a constructor so that its errors translate parameter names of other libraries."""
 
     @functools.wraps(init)
     def __init__(self, *values, **parameters):
@@ -376,7 +376,7 @@ def _named(init, names):
 
 
 def hint_for(cls, name, place):
-    """What to write in place of a name that an estimator class refuses, see `other_names.hint`."""
+    """What to write instead of a name that an estimator class refuses, see `other_names.hint`."""
     from pymcboost.training.other_names import hint  # a table that only errors need
 
     places = {
@@ -386,7 +386,7 @@ def hint_for(cls, name, place):
     return hint(name, place, places, cls.__name__)
 
 
-# Attributes with the scores of rows by models that have not seen them.
+# Attributes with the out-of-fold scores.
 OUT_OF_FOLD = "oof_decision_function_", "oof_fold_"
 ATTRIBUTES = {
     "classes_": ("ndarray of shape (n_classes,)", "Class labels in sorted order."),
@@ -428,7 +428,7 @@ ATTRIBUTES = {
         "Total gain of the tree splits on each feature.",
     ),
 }
-# Types of the attributes that are properties.
+# Types of attributes that are properties.
 PROPERTIES = {
     "feature_importances_": "ndarray of shape (n_features_in_,)",
     "solver_": "str",
@@ -440,7 +440,7 @@ PROPERTIES = {
 def document(cls):
     """Complete the docstring of an estimator class.
 
-    Parameters and attributes come before the first other section.
+    Parameters and attributes are inserted before the first section.
     """
     text = inspect.cleandoc(cls.__doc__)
     at = re.search(r"^\w+\n-{3,}$", text, re.MULTILINE)
@@ -476,7 +476,7 @@ def _quoted(value):
 
 
 def _entry(head, text):
-    """An entry of a section; each line of the text is a paragraph, or an item of a list if it begins with a dash."""
+    """Format an entry of a section; each line of the text is a paragraph, or a list item if it starts with a dash."""
     lines = [
         textwrap.fill(
             line,

@@ -1,4 +1,4 @@
-"""What fitted estimators say of rows, by their models; and how a model is saved."""
+"""Predictions of fitted estimators by their models, and saving a model."""
 
 import functools
 from collections.abc import Callable, Iterator
@@ -15,14 +15,14 @@ from pymcboost.model.rows import check_sparse
 from pymcboost.training.dataset import Dataset
 from pymcboost.training.inputs import encoded, validated
 
-Features = Any  # arrays, data frames and sparse matrices, for which there is no common type
+Features = Any  # arrays, data frames and sparse matrices, which have no common type
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def check_is_fitted(estimator):
-    """Raise scikit-learn's error of an estimator that is not fitted."""
+    """Raise scikit-learn's error if the estimator is not fitted."""
     if not hasattr(estimator, "model_"):
         from sklearn.exceptions import NotFittedError
 
@@ -33,7 +33,7 @@ def check_is_fitted(estimator):
 
 
 def explains_arguments(method: Method) -> Method:
-    """Decorator of a method of X: it says what is written here in place of other libraries' arguments."""
+    """Decorate a prediction method: unknown arguments of other libraries get an error that says what to write."""
 
     @functools.wraps(method)
     def call(self, X, *, init_score=None, missing="allow", **unknown):
@@ -59,7 +59,7 @@ class Predicts:
     model_: ClassVar[Model]
     n_jobs: int | None
 
-    if not TYPE_CHECKING:  # with it, a checker would take any name
+    if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
         def __getattr__(self, name):
             if not name.startswith("_"):
@@ -71,7 +71,7 @@ class Predicts:
                     raise AttributeError(
                         f"{type(self).__name__!r} object has no attribute {name!r}{remedy}"
                     )
-            return object.__getattribute__(self, name)  # the error with its own words
+            return object.__getattribute__(self, name)  # raises the standard error
 
     def _check_X(self, X, with_init_score=False):
         check_is_fitted(self)
@@ -82,7 +82,7 @@ class Predicts:
                     "predict_proba, predict_log_proba and score use; give the rows as an array"
                 )
             return X._features_for(self.model_)
-        if getattr(X, "format", "csr") != "csr":  # the scorer checks those that it reads
+        if getattr(X, "format", "csr") != "csr":  # the scorer checks CSR matrices itself
             check_sparse(X)
         X = encoded(self, self.model_.categories, X)
         return validated(
@@ -90,7 +90,7 @@ class Predicts:
         )
 
     def _checked(self, X, init_score, missing="allow"):
-        """Checked rows, and the scores at which they begin as an argument of the model's methods."""
+        """Check rows and initial scores; return the rows, and the arguments for the model's methods."""
         check_how(missing)
         checked, name = self._check_X(X, with_init_score=True), type(self).__name__
         if self.booster.allows_missing:
@@ -243,7 +243,7 @@ class Predicts:
 
 
 class PredictsProbabilities(Predicts):
-    """Probabilities of fitted estimators, and the leaves that rows fall into."""
+    """Probabilities of fitted estimators, and the leaves that rows reach."""
 
     @property
     def temperature_(self) -> float | None:

@@ -1,4 +1,4 @@
-"""A row of the table of parameters: which values one may take, in words and as a check. Standard library only."""
+"""A row of the parameter table: the allowed values, in words and as a check. Standard library only."""
 
 import numbers
 from collections.abc import Mapping
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 from pymcboost._text import column_of
 
-# Of a validation set or a metric: checkpoints have files of these names in an archive.
+# Maximum length of the name of a validation set or metric: checkpoints use these names for files in an archive.
 LONGEST_NAME = 200
 
 
 class Parameter(NamedTuple):
-    """What values a parameter may take, and what it is for.
+    """Allowed values and purpose of a parameter.
 
     ``low`` and ``high`` are inclusive unless ``open_low`` or ``open_high``. ``python_only`` keeps it off the command
     line. The rest follows from the type of the field: ``kind`` is int, float, bool, str or object (checked by the
@@ -42,7 +42,7 @@ class Parameter(NamedTuple):
     type_text: str = ""
 
     def describe(self, text=False):
-        """Allowed values in words; with ``text`` those that the command line takes."""
+        """Describe the allowed values; with ``text``, those on the command line."""
         if self.kind is str:
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
             words += (
@@ -72,7 +72,7 @@ class Parameter(NamedTuple):
         return words + (f" or {'none' if text else None}" if self.none else "")
 
     def type_in_words(self):
-        """The type as a docstring gives it."""
+        """The type, as written in a docstring."""
         if self.type_text:
             words = self.type_text
         elif self.kind is str:
@@ -124,13 +124,13 @@ class Parameter(NamedTuple):
         return f" from {low} to {high}"
 
     def allows(self, value):
-        """Whether ``value`` is in range."""
+        """Whether ``value`` is allowed."""
         if self.several and isinstance(value, (list, tuple, Mapping)):
             return not self._fault_of_several("", value)
         return self._allows_one(value)
 
     def refusal(self, name, value):
-        """Why the parameter ``name`` must not be ``value``, and what it may be."""
+        """Explain why the parameter ``name`` cannot be ``value``, and what is allowed."""
         found = (
             self.several
             and isinstance(value, (list, tuple, Mapping))
@@ -149,7 +149,7 @@ class Parameter(NamedTuple):
 
     @staticmethod
     def _meant(name, value):
-        """What to write for a number that means something else in other libraries; an empty text for others."""
+        """What to write for a number that means something else in other libraries; empty for other values."""
         if name == "early_stopping" and isinstance(value, int):
             return f"; n_iter_no_change={value} sets the patience, with early_stopping=True"
         if value == -1 and name in ("max_depth", "max_leaf_nodes"):
@@ -159,7 +159,7 @@ class Parameter(NamedTuple):
         return ""
 
     def _fault_of_several(self, name, values):
-        """What is wrong with a list or dictionary of values, in words; an empty text if nothing is."""
+        """Describe what is wrong with a list or dictionary of values; empty if nothing is."""
         if not values:
             return (
                 f"{name}={values!r} is empty; give at least one value, as in "

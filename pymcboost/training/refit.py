@@ -1,4 +1,4 @@
-"""Leaves of a fitted model anew, from other rows; its splits stay."""
+"""Refitting the leaf values of a fitted model to other rows, with the same splits."""
 
 from dataclasses import replace
 from numbers import Real
@@ -20,7 +20,7 @@ from pymcboost.training.training_set import TrainingSet
 
 
 class RefitsLeaves:
-    """What fitted estimators do with rows that the leaves are computed from anew."""
+    """Leaf refitting of fitted estimators."""
 
     booster: ClassVar[Any]
     model_: ClassVar[Any]
@@ -127,12 +127,12 @@ class RefitsLeaves:
                 part[...] = new
         changed = {**dict.fromkeys(file.EARLY), **self._meta_with_missing(dataset)}
         vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf), **changed)
-        for name in OUT_OF_FOLD:  # those of the old leaves
+        for name in OUT_OF_FOLD:  # these scores belong to the old leaves
             vars(self).pop(name, None)
         return self
 
     def _meta_with_missing(self, dataset):
-        """The section of the meta where these rows have missing values in other columns than those of the training."""
+        """Changed section of the file if these rows have missing values in more columns than the training rows."""
         meta, n_features = self.model_.information, dataset.X.shape[1]
         earlier = missing.columns_in(meta, n_features)
         if earlier is None:

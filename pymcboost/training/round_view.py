@@ -1,11 +1,11 @@
-"""What scorers of scikit-learn see of a training: a classifier."""
+"""A classifier as which scikit-learn's scorers see a round of training."""
 
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 
 class RoundView(ClassifierMixin, BaseEstimator):
-    """What scorers see of a round: a fitted classifier that knows the scores of its rows, whatever X it is given."""
+    """Stand-in for a fitted classifier: returns the scores of a round, whatever X it is given."""
 
     def __init__(self, scores=None, classes=None, probabilities=None, labels=False):
         self.scores, self.classes_, self.probabilities, self.labels = (
@@ -16,7 +16,7 @@ class RoundView(ClassifierMixin, BaseEstimator):
         )
 
     def predict(self, X):
-        """Labels of the largest scores."""
+        """Labels with the largest scores."""
         return (
             (self.scores > 0).astype(int)
             if self.labels
@@ -24,7 +24,7 @@ class RoundView(ClassifierMixin, BaseEstimator):
         )
 
     def decision_function(self, X):
-        """Scores, for two classes their difference."""
+        """Scores; for two classes, their difference."""
         two = self.scores.shape[1] == 2 and not self.labels
         return self.scores[:, 1] - self.scores[:, 0] if two else self.scores
 

@@ -1,7 +1,7 @@
-"""The estimators as scikit-learn has them: the classes of `pymcboost.algorithms`, and its bases.
+"""The scikit-learn estimators: classes of `pymcboost.algorithms` combined with scikit-learn's bases.
 
-Programs use those classes as they are, on rows that they have read and checked. So they do not load scikit-learn, which
-takes a second.
+The command-line programs use those classes directly, on rows that they have checked. So they need not load
+scikit-learn, which takes a second.
 """
 
 from functools import cache
@@ -20,17 +20,17 @@ from pymcboost.training.prediction import check_is_fitted
 
 if (
     TYPE_CHECKING
-):  # scikit-learn has no types. With its own bases, wrong parameters would go unnoticed.
+):  # scikit-learn has no type hints. With its bases, a checker would miss wrong parameters.
 
     class ClassifierMixin:
-        """What scikit-learn adds to a classifier."""
+        """Methods that scikit-learn adds to a classifier."""
 
         def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
             """Accuracy."""
             raise NotImplementedError
 
     class BaseEstimator:
-        """What scikit-learn adds to an estimator."""
+        """Methods that scikit-learn adds to an estimator."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
             """Parameters by name."""
@@ -53,7 +53,7 @@ else:
 
 
 class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
-    """What scikit-learn asks of a classifier; the other base of the class is one of `pymcboost.algorithms`."""
+    """What scikit-learn requires of a classifier; the other base class is one of `pymcboost.algorithms`."""
 
     # scikit-learn checks rows and labels.
     checks_rows: ClassVar[bool] = True
@@ -88,7 +88,7 @@ class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
         return super().set_params(**params)
 
     @classmethod
-    @cache  # scikit-learn reads the constructor, which takes it half a millisecond
+    @cache  # scikit-learn inspects the constructor, which takes half a millisecond
     def _get_param_names(cls):
         return super()._get_param_names()
 
@@ -116,7 +116,7 @@ class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
 
     def __getstate__(self):
         if hasattr(self, "model_"):
-            self.model_.__getstate__()  # says in its own words why it cannot be pickled, where it cannot
+            self.model_.__getstate__()  # raises a clear error if the model cannot be pickled
         return {**super().__getstate__(), "_pymcboost_version": __version__}
 
     def __setstate__(self, state):
@@ -141,6 +141,6 @@ class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
 
 @cache
 def classifier(algorithm):
-    """The public class of a class of `pymcboost.algorithms`: both have one name."""
+    """Create the public class of an algorithm class, with the same name."""
     space = {"__doc__": document(algorithm), "__module__": "pymcboost"}
     return type(algorithm.__name__, (ScikitLearnClassifier, algorithm), space)

@@ -1,10 +1,10 @@
-"""Folds in which the classes have about equal shares."""
+"""Stratified folds: each class has about the same share in each fold."""
 
 import numpy as np
 
 
 def stratified(codes, n_folds, seed):
-    """Rows to train on and rows held out of every fold, at random.
+    """Random training and held-out rows of every fold.
 
     They are those of scikit-learn's ``StratifiedKFold(n_folds, shuffle=True, random_state=seed)``, which takes a second
     to load.
@@ -21,7 +21,7 @@ def stratified(codes, n_folds, seed):
     list of (ndarray, ndarray)
     """
     _, first, place = np.unique(codes, return_index=True, return_inverse=True)
-    place = np.argsort(np.argsort(first))[place]  # classes by their first rows
+    place = np.argsort(np.argsort(first))[place]  # classes in the order of their first rows
     by_class = np.argsort(place, kind="stable")
     shares = np.zeros((len(first), n_folds), dtype=np.int64)
     np.add.at(shares, (place[by_class], np.arange(len(place)) % n_folds), 1)

@@ -1,4 +1,4 @@
-"""Thresholds of labels by rows that a model has not seen: those of early stopping or ``X_val``, or of folds."""
+"""Thresholds of labels, from rows that the model has not seen: validation rows or folds."""
 
 import numpy as np
 
@@ -9,13 +9,13 @@ from pymcboost.training.labels import best_thresholds
 
 
 def of_rows(model, held):
-    """Thresholds (K,) of the largest F1 on validation rows (`Held`)."""
+    """Thresholds (K,) with the largest F1 on validation rows (`Held`)."""
     weight = np.ones(len(held.codes)) if held.weight is None else held.weight
     return best_thresholds(held.raw_scores(model), held.codes, weight)
 
 
 def of_folds(estimator, dataset, seed, rounds, found=None, previous=None):
-    """Thresholds (K,) from models of the folds of ``cv``, arguments as of `calibration.temperature_of_folds`.
+    """Thresholds (K,) from models of the folds of ``cv``; arguments as for `calibration.temperature_of_folds`.
 
     Returns
     -------

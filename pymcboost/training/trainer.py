@@ -1,10 +1,10 @@
-"""The training of one model: its booster started, its rounds."""
+"""The training of one model: starts its booster and runs its rounds."""
 
 from pymcboost.training.loop import TrainingState, one_round, train
 
 
 class Trainer:
-    """One model in training. `fit` trains one, and each fold another; the booster and callbacks differ.
+    """One model in training. `fit` trains one, and each fold another; they differ in booster and callbacks.
 
     Parameters
     ----------
@@ -56,6 +56,6 @@ class Trainer:
         train(self.state, callbacks)
 
     def advance(self, n_rounds, stop):
-        """Add rounds up to this number, as far as there are any, until the event ``stop`` is set."""
+        """Train up to this number of rounds, if possible, until the event ``stop`` is set."""
         while not self.is_over and self.state.n_rounds < n_rounds and not stop.is_set():
             self.is_over = one_round(self.state)

@@ -1,4 +1,4 @@
-"""The rows of a training as every algorithm reads them: checked, encoded, with their classes and weights."""
+"""Training rows as every algorithm reads them: checked and encoded, with classes and weights."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,13 +21,13 @@ from pymcboost.training.inputs import encoded, groups_given, refuse_categories, 
 from pymcboost.training.labels import check_order, labels_given, labels_of_all, refuse_labels
 from pymcboost.training.metrics import as_given, looks_at_rows
 
-# Most bins of a column where an algorithm has no parameter for it.
+# Maximum number of bins of a column if the algorithm has no parameter for it.
 MOST_BINS = 256
 
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """The rows of a training. Nothing changes them; `reweighted` gives the same rows other weights.
+    """The rows of a training, immutable; `reweighted` gives the same rows with other weights.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class TrainingSet:
 
     @property
     def n_rows(self):
-        """Number of this worker's rows."""
+        """Number of rows of this worker."""
         return self.X.shape[0]
 
     @property
@@ -81,16 +81,16 @@ class TrainingSet:
 
     @property
     def is_multilabel(self):
-        """Whether rows have any number of labels."""
+        """Whether the rows are multi-label."""
         return self.codes.ndim == 2
 
     def y(self, rows=slice(None)):
-        """Labels of rows, or their indicator."""
+        """Labels of rows, or their indicator matrix."""
         codes = self.codes[rows]
         return codes.astype(int) if self.is_multilabel else self.classes[codes]
 
     def given_to(self, scoring, rows=None):
-        """X, or rows of it, as the user gave it, where ``scoring`` has a function that may look at it; else None."""
+        """Return X, or rows of it, as the user gave it, if ``scoring`` has a function that may read it; else None."""
         return (
             as_given(self.given, rows)
             if looks_at_rows(scoring) and self.given is not None
@@ -98,7 +98,7 @@ class TrainingSet:
         )
 
     def first_scores(self, rows):
-        """``init_score`` of rows; None without one."""
+        """``init_score`` of rows; None if there is none."""
         return None if self.init_score is None else self.init_score[rows]
 
     def reweighted(self, weight):
@@ -106,13 +106,13 @@ class TrainingSet:
         return replace(self, weight=weight)
 
     def only(self, rows):
-        """The same rows, of which all but ``rows`` have the weight 0."""
+        """The same rows, with weight 0 for all except ``rows``."""
         weight = np.zeros(len(self.weight))
         weight[rows] = self.weight[rows]
         return self.reweighted(weight)
 
     def without(self, rows):
-        """The same rows, of which ``rows`` have the weight 0."""
+        """The same rows, with weight 0 for ``rows``."""
         weight = self.weight.copy()
         weight[rows] = 0
         return self.reweighted(weight)
@@ -212,7 +212,7 @@ class TrainingSet:
 
 
 def check_same_classes(classes, known):
-    """Refuse a warm start with other classes than those of the model so far."""
+    """Refuse a warm start whose classes differ from those of the model so far."""
     if not np.array_equal(classes, known):
         raise ValueError(
             f"warm_start: y has the classes {classes!r}, but the existing model has {known!r}; "
@@ -221,7 +221,7 @@ def check_same_classes(classes, known):
 
 
 def _categories(estimator, booster, X, model):
-    """Categories of the columns of X: those of the model that the training goes on from, if there is one."""
+    """Find the categories of the columns of X; a training that continues a model uses the model's."""
     name = type(estimator).__name__
     takes_categories = hasattr(booster.params, "categorical_features")
     if not takes_categories:
@@ -235,7 +235,7 @@ def _categories(estimator, booster, X, model):
 
 
 def _labelled(estimator, booster, X, y, *, head, reset, initial):
-    """Checked rows, the classes, and the codes of the rows among them or their indicator."""
+    """Check rows and labels; return the rows, the classes, and the rows' codes or indicator."""
     comm = booster.workers
     how = {
         "accept_sparse": "csr",
@@ -264,7 +264,7 @@ def _labelled(estimator, booster, X, y, *, head, reset, initial):
 
 
 def _feature_names(names, model):
-    """Names of the columns: of the rows, or else of the model that the training goes on from."""
+    """Names of the columns: those of the rows, or else of the model that the training continues."""
     if names is not None:
         return [str(name) for name in names]
     if model is None or model.feature_names is None:
@@ -273,5 +273,5 @@ def _feature_names(names, model):
 
 
 def _is_same(given, X, categories):
-    """Whether the rows that came are those that the training has, number by number."""
+    """Whether the given rows are identical to the checked ones, number by number."""
     return type(given) is np.ndarray and given.dtype == X.dtype and categories is None
