@@ -408,7 +408,7 @@ def test_another_training_is_refused_by_what_differs(stopped):
         ),
         ({"X_val": X[50:100]}, "training: the validation set differ. Use the same"),
         ({"X_val": None, "y_val": None}, "training: the validation set differ. Use the same"),
-        ({"X": scipy.sparse.csr_matrix(X)}, "the features were dense, they are sparse"),
+        ({"X": scipy.sparse.csr_matrix(X)}, "the features were dense, now they are sparse"),
         ({"n_estimators": 4}, "has 5 rounds, more than n_estimators=4"),
         ({"warm_start": True}, "use one"),
     ]
