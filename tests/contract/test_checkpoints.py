@@ -410,7 +410,7 @@ def test_another_training_is_refused_by_what_differs(stopped):
         ({"X_val": None, "y_val": None}, "training: the validation set differ. Use the same"),
         ({"X": scipy.sparse.csr_matrix(X)}, "the features were dense, now they are sparse"),
         ({"n_estimators": 4}, "has 5 rounds, more than n_estimators=4"),
-        ({"warm_start": True}, "use one"),
+        ({"warm_start": True}, "use only one"),
     ]
     for change, message in cases:
         with pytest.raises(ValueError) as error:
