@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bindings.models import EXAMPLES, MODELS, compiled_wasm, lines, needed, run, written, zig
-from c.build import STRICT, build
+from c.build import STRICT, build, c_compiler, cpp_compiler
 from reference.scoring import random_rows, random_stumps, random_trees
 
 import pymcboost
@@ -41,11 +41,12 @@ def test_c(tmp_path):
 
 
 def test_cpp(tmp_path):
-    same([build(C / "bits.cpp", ["c++", "-std=c++11", "-O0", *STRICT])], tmp_path)
+    same([build(C / "bits.cpp", [cpp_compiler(), "-std=c++11", "-O0", *STRICT])], tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("compiler", "source"), [("cc -std=c99", "score.c"), ("c++ -std=c++11", "score.cpp")]
+    ("compiler", "source"),
+    [(f"{c_compiler()} -std=c99", "score.c"), (f"{cpp_compiler()} -std=c++11", "score.cpp")],
 )
 def test_examples_score_a_row(compiler, source, tmp_path):
     program = build(EXAMPLES / source, [*compiler.split(), "-O0", *STRICT])

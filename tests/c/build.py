@@ -60,3 +60,8 @@ def c_compiler(*options):
             shutil.which("clang") and not subprocess.run(command, capture_output=True).returncode
         )
     return "clang" if works else "gcc"
+
+
+def cpp_compiler(*options):
+    """The same for C++."""
+    return {"clang": "clang++", "gcc": "g++"}[c_compiler(*options)]

@@ -95,7 +95,7 @@ def test_text_labels(tmp_path, data):
     y, truth = ([words[label] for label in part.y.tolist()] for part in data)
     write_csv(tmp_path / "t.csv", train.X, y, at=1)
     write_csv(tmp_path / "v.csv", test.X[:, ::-1], truth, names=NAMES[::-1], at=4)
-    done = run("train", "-n", 9, "--label", "kind", "-P", "v.csv", "t.csv", "m.mcb", cwd=tmp_path)
+    done = call("train", "-n", 9, "--label", "kind", "-P", "v.csv", "t.csv", "m.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     model = load_model(tmp_path / "m.mcb")
     same = MCBoostClassifier(n_estimators=9, random_state=0).fit(train.X, np.array(y))

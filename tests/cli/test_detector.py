@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from c.build import c_compiler
 
 import pymcboost
 
@@ -26,6 +27,7 @@ def trainer():
     spec.loader.exec_module(module)
     with pytest.MonkeyPatch.context() as patch:  # the bundled digits alone
         patch.delenv("PYMCBOOST_DATA", raising=False)
+        patch.setenv("CC", c_compiler())
         patch.setenv("CFLAGS", "-O0 -Wall -Wextra -Werror")
         patch.setattr(module, "load_photos", lambda: (None, {"train": [], "test": []}))
         yield module

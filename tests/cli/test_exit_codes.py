@@ -452,9 +452,10 @@ def test_4_a_checkpoint_that_cannot_be_removed_is_said(files, tmp_path, monkeypa
 
 @pytest.mark.parametrize(
     ("module", "line"),
-    [("numpy", "train train.svm m"), ("sklearn", "train train.svm m"), ("numpy", "info model.mcb"),
-     ("pymcboost.training.strata", "train -v 3 train.svm"), ("sklearn.model_selection", "train -E 3 train.svm m"),
-     ("sklearn", "train --metric f1_macro -P test.svm train.svm m"), ("numpy", "predict test.svm model.mcb out")],
+    [("numpy", "train train.svm m"), ("numpy", "info model.mcb"),
+     ("sklearn", "train --metric f1_macro -P test.svm train.svm m"),
+     ("pymcboost.training.strata", "train -v 3 train.svm"),
+     ("numpy", "predict test.svm model.mcb out"), ("sklearn.model_selection", "train -E 3 train.svm m")],
 )  # fmt: skip
 @pytest.mark.part(2)
 def test_130_interrupted_while_modules_are_imported(files, tmp_path, module, line):

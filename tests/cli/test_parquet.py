@@ -4,7 +4,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from cli.programs import call, command, environment, run, run_python
+from cli.programs import call, command, environment, run_python
 from cli.test_island import blocker
 
 from pymcboost import load_model
@@ -263,7 +263,7 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path, columns):
 
 def test_prediction_needs_pandas_but_no_estimator(tmp_path, columns):
     write(tmp_path / "t.parquet", columns)
-    assert run("train", "-q", "-n", 4, "t.parquet", "m.mcb", cwd=tmp_path).returncode == 0
+    assert call("train", "-q", "-n", 4, "t.parquet", "m.mcb", cwd=tmp_path).returncode == 0
     names = ["sklearn", "scipy", "joblib", "pymcboost.training.parameters"]
     code = f"{blocker(names)}\nfrom pymcboost.cli.predict import main\nsys.exit(main(['t.parquet', 'm.mcb', 'out']))"
     done = run_python(code, cwd=tmp_path)

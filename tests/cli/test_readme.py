@@ -5,14 +5,13 @@ import os
 import re
 import runpy
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from c.build import SANITIZERS, STRICT, build, c_compiler
+from c.build import SANITIZERS, STRICT, build, c_compiler, cpp_compiler
 from cli.programs import call
 from sklearn.base import clone
 
@@ -54,9 +53,7 @@ def folder(tmp_path_factory):
         script.chmod(0o755)
     others = {"python": f'"{sys.executable}" "$@"'}
     # Compiled in a fifth of the time: how fast the programs are is not looked at.
-    others |= {
-        name: f'"{shutil.which(name)}" "$@" -O0' for name in ("cc", "c++") if shutil.which(name)
-    }
+    others |= {"cc": f'{c_compiler()} "$@" -O0', "c++": f'{cpp_compiler()} "$@" -O0'}
     for name, command in others.items():
         (folder / "bin" / name).write_text(f"#!/bin/sh\nexec {command}\n")
         (folder / "bin" / name).chmod(0o755)

@@ -739,7 +739,6 @@ def test_a_refused_fit_changes_nothing(algorithm):
 def test_the_rows_go_when_a_fit_ends(algorithm):
     X, y = load_iris(return_X_y=True)
     algorithm(n_estimators=2).fit(X, y)
-    gc.collect()
     rows = np.concatenate([X, X])
     held = weakref.ref(rows)
     gc.disable()

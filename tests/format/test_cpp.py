@@ -4,7 +4,7 @@ import subprocess
 
 import numpy as np
 import pytest
-from c.build import STRICTEST, build
+from c.build import STRICTEST, build, cpp_compiler
 from reference.scoring import (
     exits_of_sets,
     finite_rows,
@@ -67,7 +67,8 @@ def program(tmp_path_factory):
     """PROGRAM, compiled with an address sanitizer."""
     folder = tmp_path_factory.mktemp("cpp")
     (folder / "use.cpp").write_text(PROGRAM)
-    command = ["g++", "-std=c++11", "-O0", "-DMCB_NO_VECTOR", "-fsanitize=address", *STRICTEST]
+    options = ["-std=c++11", "-O0", "-DMCB_NO_VECTOR", "-fsanitize=address", *STRICTEST]
+    command = [cpp_compiler("-fsanitize=address"), *options]
     return build(folder / "use.cpp", command)
 
 
@@ -161,7 +162,7 @@ int main(int n, char **argv) {
 def test_without_exceptions(tmp_path):
     (tmp_path / "use.cpp").write_text(WITHOUT_EXCEPTIONS)
     program = build(
-        tmp_path / "use.cpp", ["g++", "-std=c++11", "-O0", "-fno-exceptions", *STRICTEST]
+        tmp_path / "use.cpp", [cpp_compiler(), "-std=c++11", "-O0", "-fno-exceptions", *STRICTEST]
     )
     data = Model.from_ensemble(random_trees(20, 9, 5, "vector"), range(5)).to_bytes()
     for name, part in (

@@ -237,6 +237,7 @@ def test_folds_of_several_workers_are_a_number():
 @pytest.mark.parametrize(
     "cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier]
 )
+@pytest.mark.part(2)
 def test_rounds_that_folds_find(cls, scoring):
     X, y = rows(300)
     if cls is MCBoostClassifier and scoring == "log_loss":

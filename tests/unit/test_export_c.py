@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from c.build import STRICTEST
+from c.build import STRICTEST, c_compiler, cpp_compiler
 from reference.scoring import random_kernel, random_rows, random_stumps, random_trees
 
 import pymcboost
@@ -95,7 +95,9 @@ def shown_by_program(model, row, command, folder):
     ).stdout.split()
 
 
-@pytest.mark.parametrize("command", [["gcc", "-std=c99"], ["g++", "-std=c++11", "-x", "c++"]])
+@pytest.mark.parametrize(
+    "command", [[c_compiler(), "-std=c99"], [cpp_compiler(), "-std=c++11", "-x", "c++"]]
+)
 @pytest.mark.parametrize("kind", ["stumps", "packed", "kernel"])
 @pytest.mark.part(2)
 def test_bytes_of_the_file(kind, command, tmp_path):
@@ -115,7 +117,7 @@ def test_bytes_of_the_file(kind, command, tmp_path):
 def test_bytes_of_a_model_of_any_number_of_labels(tmp_path):
     model = Model.from_ensemble(random_trees(5, 3, 4, "vector"), range(4), link="sigmoid")
     row = np.array([0.5, -1.25, 0.75], dtype=np.float32)
-    *_, given = shown_by_program(model, row, ["gcc", "-std=c99"], tmp_path)
+    *_, given = shown_by_program(model, row, [c_compiler(), "-std=c99"], tmp_path)
     assert given == "".join(str(int(score > 0)) for score in model.raw_scores(row[None])[0])
 
 

@@ -163,7 +163,7 @@ def test_a_confirmed_commit_stands_for_all(recorded, monkeypatch, capsys):
     assert table["confirmed"] == "1" * 40
     table["trainings"][NAME] = f"1 2 {'0' * 40}"
     golden.TABLE.write_text(json.dumps({**table, "environment": {}}))
-    monkeypatch.setattr(other_tree, "built", lambda commit: other_tree.ROOT)
+    monkeypatch.setattr(golden, "train_in", lambda commit, *given: golden.train_here(*given))
     assert golden.main(["check", "--only", NAME]) == 0
     assert f"comparing with {'1' * 12}, built here" in capsys.readouterr().err
 

@@ -44,7 +44,8 @@ def test_a_processor_without_proc(monkeypatch):
 
 WORK = """
 import numpy as np
-from pymcboost import Dataset, LogitBoostClassifier, dump_svmlight, files, load_model, threads
+from pymcboost import Dataset, dump_svmlight, files, load_model, threads
+from pymcboost.algorithms.abcboost import LogitBoostClassifier  # without scikit-learn
 from pymcboost.cli import predict, train
 
 assert files.fcntl is None and files.os.name == "nt" and len(files.SIGNALS) == 1
