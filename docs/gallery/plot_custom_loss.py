@@ -86,11 +86,13 @@ class RankedProbability:
         return p.cumsum(axis=1) - (np.arange(p.shape[1]) >= y[:, None])
 
 
-if __name__ == "__main__":
+def main():
+    """Train on three losses, and draw how grades are confused."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 6))
     y = np.digitize(X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=len(X)), [-2, -1, 0, 1, 2])
     losses = {"softmax": "softmax", "focal": FocalLoss(), "ranked": RankedProbability()}
+    scores = {}
     figure, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True)
     for ax, (name, loss) in zip(axes, losses.items(), strict=True):
         model = VectorTreeBoostClassifier(
@@ -98,11 +100,16 @@ if __name__ == "__main__":
         )
         model.fit(X[::2], y[::2])
         p = model.predict_proba(X[1::2])
-        score = losses["ranked"].value(y[1::2], np.log(np.maximum(p, 1e-300))).mean()
+        scores[name] = losses["ranked"].value(y[1::2], np.log(np.maximum(p, 1e-300))).mean()
         counts = np.zeros((6, 6))
         np.add.at(counts, (y[1::2], model.predict(X[1::2])), 1)
         ax.imshow(counts, cmap="Blues")
-        ax.set(title=f"{name}: ranked score {score:.3f}", xlabel="predicted grade")
+        ax.set(title=f"{name}: ranked score {scores[name]:.3f}", xlabel="predicted grade")
     axes[0].set_ylabel("grade")
     figure.tight_layout()
     plt.show()
+    return scores
+
+
+if __name__ == "__main__":
+    main()
