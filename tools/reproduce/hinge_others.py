@@ -373,6 +373,11 @@ def paired_values(frame):
             better, worse, n = verdicts(cells, method)
             values[f"{method}-{kernel}-better"] = f"{better} of {n}"
             values[f"{method}-{kernel}-worse"] = f"{worse} of {n}"
+    repeats = [
+        len(columns["adaboost-erp"][0]) for columns in found.values() if "adaboost-erp" in columns
+    ]
+    if repeats:
+        values["adaboost-erp-repeats"] = span(repeats)
     p = [one for columns in found.values() for _, one, _ in columns.values() if one is not None]
     if p:
         values["p"] = span(p, "{:.2g}")
