@@ -321,6 +321,12 @@ def start(estimator, arguments, note, rows):
     every = CHECKPOINT_EVERY if arguments.checkpoint_every is None else arguments.checkpoint_every
     checkpoint = Checkpoint(arguments.checkpoint, every, note)
     checkpoint.more = columns_meta(rows)
+    step, wanted = estimator._booster().restart_every, estimator.n_estimators
+    if step and wanted != "auto" and wanted < step:
+        note(
+            f"{arguments.algorithm} writes a checkpoint only every {step} rounds, and this "
+            f"training has {wanted}: nothing is saved before its end, unless Ctrl-C ends it"
+        )
     return functools.partial(checkpoint.fit, estimator), checkpoint
 
 

@@ -53,6 +53,7 @@ def _usage(model, name):
     """Lines of a function in C that scores a row of floats."""
     yield f"mcb_model model; double scores[{model.n_classes_}];"
     yield f"if (mcb_open(&model, {name}_bytes, sizeof {name}_bytes) != MCB_OK) return 1;"
+    yield f"float row[{model.n_features_in_}]; // {_first_feature(model)}"
     yield "mcb_scores(&model, row, scores);"
     if model.link == "sigmoid":
         yield f"unsigned char given[{model.n_classes_}]; mcb_labels_above(&model, scores, given);"
@@ -60,3 +61,10 @@ def _usage(model, name):
         yield "int64_t label = mcb_label_int(&model, mcb_argmax(&model, scores));"
     else:
         yield "size_t length; const char *label = mcb_label_text(&model, mcb_argmax(&model, scores), &length);"
+
+
+def _first_feature(model):
+    """What the first value of a row is, for a comment."""
+    if model.feature_names is not None:
+        return "in the order of the model's feature names"
+    return f"row[0] is the feature with index {1 if model.index_base is None else model.index_base}"

@@ -674,6 +674,20 @@ def test_interrupted_mcboost_keeps_the_last_rebuilding(large, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("options", "said"), [("-n 5", True), ("-n 512", False), ("-a vector-tree -n 5", False)]
+)
+def test_checkpoints_that_are_never_written_are_announced(files, tmp_path, options, said):
+    arguments = [*options.split(), "--checkpoint", "part", files / "train.svm", "m.mcb"]
+    done = call("train", *arguments, cwd=tmp_path)
+    notice = (
+        "mcboost-train: mcboost writes a checkpoint only every 512 rounds, and this training has "
+        "5: nothing is saved before its end, unless Ctrl-C ends it\n"
+    )
+    assert (notice in done.stderr) is said
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
     ("algorithm", "layout"), [("mcboost", "list"), ("mcboost", "interval"), ("hingeboost", "list")]
 )
 def test_calibrated_models(files, tmp_path, algorithm, layout):

@@ -16,13 +16,12 @@ from pymcboost.export import integer_labels, to_c, to_integer_c
 from pymcboost.model.builders import TreesBuilder
 
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wshadow", "-Werror", "-O2"]
-# The lines of the comment are those of a function of a row.
+# The lines of the comment are those of a function that scores a row.
 INCLUDED = """
 #include "mcb.h"
 #include "model.h"
 #include <stdio.h>
 int main(void) {
-    const float row[D] = {ROW};
     LINES
     for (int k = 0; k < K; k++) printf("%a ", scores[k]);
     printf(SHOWN);
@@ -60,7 +59,9 @@ def shown_by_program(model, row, command, folder):
     code = [
         line.removeprefix(" *     ") for line in text.splitlines() if line.startswith(" *     ")
     ]
-    assert len(code) == 4
+    assert len(code) == 5
+    assert code[2] == f"float row[{model.n_features_in_}]; // row[0] is the feature with index 1"
+    code[2] = f"float row[] = {{{', '.join(map(str, row.tolist()))}}};"
     whole = model.classes_.dtype.kind in "iu"
     if model.link == "sigmoid":
         shown = ", ".join(
@@ -69,16 +70,12 @@ def shown_by_program(model, row, command, folder):
     else:
         shown = '"%lld", (long long)label' if whole else '"%.*s", (int)length, label'
     words = {
-        "D": model.n_features_in_,
         "K": model.n_classes_,
-        "ROW": ", ".join(map(str, row.tolist())),
         "LINES": "\n    ".join(code),
         "SHOWN": shown,
     }
     source = folder / "main.c"
-    source.write_text(
-        re.sub(r"\b(D|K|ROW|LINES|SHOWN)\b", lambda found: str(words[found[1]]), INCLUDED)
-    )
+    source.write_text(re.sub(r"\b(K|LINES|SHOWN)\b", lambda found: str(words[found[1]]), INCLUDED))
     command = [
         compiler(command[0]),
         *command[1:],
@@ -112,6 +109,18 @@ def test_bytes_of_the_file(kind, command, tmp_path):
     *scores, label = shown_by_program(model, row, command, tmp_path)
     assert [float.fromhex(score) for score in scores] == model.raw_scores(row[None])[0].tolist()
     assert label == str(model.predict(row[None])[0])
+
+
+@pytest.mark.parametrize(
+    ("meta", "said"),
+    [
+        ({"index_base": 0}, "row[0] is the feature with index 0"),
+        ({"feature_names": ["*/", "b", "c"]}, "in the order of the model's feature names"),
+    ],
+)
+def test_comment_says_what_a_row_is(meta, said):
+    model = Model.from_ensemble(random_stumps(5, 3, 3), range(3), meta=meta)
+    assert f" *     float row[3]; // {said}\n" in to_c(model)
 
 
 def test_bytes_of_a_model_of_any_number_of_labels(tmp_path):
