@@ -72,6 +72,7 @@ cdef extern from "vector_loss_lanes.h" nogil:
 cdef enum:
     BLOCK_ROWS = 1024   # of a piece, which a thread does at a time
     FEW_ROWS = 256
+    LEAF_ROWS = 8192    # of a leaf, beyond which several threads add it up
     CACHED = 1 << 15    # scores that are still in the cache when their gradients are taken
     # Numbers below which one thread is faster: where exponentials are taken of them, and where none are.
     FEW_SCORES = 1 << 13
@@ -103,6 +104,10 @@ cdef struct Pass:
     const pmb_signs *signs
     const int32_t *listed   # rows of the leaves
     const int64_t *leaf_start
+    const int64_t *part_leaf  # of each part of a large leaf; see `share_large_leaves`
+    const int64_t *first_part
+    uint64_t *part_sums  # (parts, 2, width)
+    int64_t magic_step  # from the magic numbers of a leaf to those of the next one
     const double *magics
     double *table
     uint8_t *small
@@ -414,6 +419,56 @@ def leaf_weights(const double[::1] weight, const int32_t[::1] rows, const int64_
     return out_
 
 
+cdef tuple parts_of(const int64_t[::1] leaf_start):
+    """Parts of the leaves with many rows: the leaf of each part, and the first part of every leaf (n_leaves + 1,)."""
+    count = np.diff(leaf_start) // LEAF_ROWS
+    count[count < 2] = 0
+    return np.repeat(np.arange(len(count)), count), np.concatenate(([0], np.cumsum(count)))
+
+
+cdef share_large_leaves(Pass *p, const int64_t[::1] leaf_start, int n_threads):
+    """Sums of the parts of large leaves, by all threads: one leaf may have most of the rows.
+
+    Returns the arrays that ``p`` points to, which the caller keeps until the pass is done.
+    """
+    p.first_part = NULL
+    if n_threads == 1 or p.m < 2 * LEAF_ROWS:
+        return None
+    part_leaf_, first_ = parts_of(leaf_start)
+    cdef int64_t n = len(part_leaf_)
+    if n == 0:
+        return None
+    cdef const int64_t[::1] part_leaf = part_leaf_, first = first_
+    cdef int64_t[:, :, ::1] sums = np.empty((n, 2, p.width), dtype=np.int64)
+    p.part_leaf, p.first_part, p.part_sums = &part_leaf[0], &first[0], <uint64_t *> &sums[0, 0, 0]
+    with nogil:
+        run(n_threads, n, part_of_leaf, p)
+    return part_leaf, first, sums
+
+
+cdef void part_of_leaf(void *what, int64_t part, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t j = p.part_leaf[part], first = p.first_part[j], n_parts = p.first_part[j + 1] - first
+    cdef int64_t n = p.leaf_start[j + 1] - p.leaf_start[j]
+    cdef int64_t start = n * (part - first) // n_parts, stop = n * (part - first + 1) // n_parts
+    pmb_vloss_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + p.leaf_start[j] + start, stop - start,
+                p.magics + j * p.magic_step, p.part_sums + 2 * part * p.width)
+
+
+cdef void sums_of_leaf(const Pass *p, int64_t j, uint64_t *out) noexcept nogil:
+    """Sums of all rows of a leaf: those of its parts, or of its rows."""
+    cdef int64_t start = p.leaf_start[j], part, k
+    if p.first_part == NULL or p.first_part[j] == p.first_part[j + 1]:
+        pmb_vloss_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, p.leaf_start[j + 1] - start,
+                    p.magics + j * p.magic_step, out)
+        return
+    for k in range(2 * p.width):
+        out[k] = 0
+    for part in range(p.first_part[j], p.first_part[j + 1]):
+        for k in range(2 * p.width):
+            out[k] += p.part_sums[2 * part * p.width + k]
+
+
 def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const int32_t[::1] rows,
               const int64_t[::1] leaf_start, const double[:, ::1] magic, int n_threads):
     """Sums of w g and of w |g| (1 - |g|) over the rows of every leaf, in units: int64 (n_leaves, 2, blocks * lanes)."""
@@ -421,17 +476,17 @@ def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const 
     cdef int64_t n = leaf_start.shape[0] - 1
     out_ = np.empty((n, 2, G.shape[1]), dtype=np.int64)
     cdef int64_t[:, :, ::1] out = out_
-    p.magics, p.sums = &magic[0, 0], <uint64_t *> &out[0, 0, 0]
+    p.magics, p.magic_step, p.sums = &magic[0, 0], p.width, <uint64_t *> &out[0, 0, 0]
+    n_threads = enough(&p, n_threads, FEW_NUMBERS)
+    _kept_parts = share_large_leaves(&p, leaf_start, n_threads)
     with nogil:
-        run(enough(&p, n_threads, FEW_NUMBERS), n, leaf_piece, &p)
+        run(n_threads, n, leaf_piece, &p)
     return out_
 
 
 cdef void leaf_piece(void *what, int64_t j, int thread) noexcept nogil:
     cdef const Pass *p = <const Pass *> what
-    cdef int64_t start = p.leaf_start[j]
-    pmb_vloss_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, p.leaf_start[j + 1] - start, p.magics + j * p.width,
-                   p.sums + 2 * j * p.width)
+    sums_of_leaf(p, j, p.sums + 2 * j * p.width)
 
 
 def in_ones(const int64_t[:, :, ::1] sums, const double[:, ::1] magic, int n_classes, const int64_t[::1] least):
@@ -506,22 +561,24 @@ def softmax_values(const float[:, ::1] G, const double[::1] weight, int lanes, c
     cdef double[:, ::1] value = value_, step = np.empty((n_threads, width))
     cdef int64_t[:, ::1] sums = np.empty((n_threads, 2 * width), dtype=np.int64)
     cdef uint8_t[::1] small = small_
-    p.magics, p.sums, p.scratch = &magic[0], <uint64_t *> &sums[0, 0], &step[0, 0]
+    p.magics, p.magic_step, p.sums, p.scratch = &magic[0], 0, <uint64_t *> &sums[0, 0], &step[0, 0]
     p.table, p.small, p.steps, p.out = &value[0, 0], &small[0], &s, NULL
     if kept is not None:
         p.out = &kept[0, 0, 0]
+    n_threads = enough(&p, n_threads, FEW_NUMBERS)
+    _kept_parts = share_large_leaves(&p, leaf_start, n_threads)
     with nogil:
-        run(enough(&p, n_threads, FEW_NUMBERS), n, softmax_piece, &p)
+        run(n_threads, n, softmax_piece, &p)
     return value_, np.flatnonzero(small_)
 
 
 cdef void softmax_piece(void *what, int64_t j, int thread) noexcept nogil:
     cdef const Pass *p = <const Pass *> what
-    cdef int64_t start = p.leaf_start[j], count = p.leaf_start[j + 1] - start, k, K = p.steps.n_classes
+    cdef int64_t count = p.leaf_start[j + 1] - p.leaf_start[j], k, K = p.steps.n_classes
     cdef uint64_t *sums = p.sums + 2 * thread * p.width
     cdef double *step = p.scratch + thread * p.width
     cdef float *kept
-    pmb_vloss_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, count, p.magics, sums)
+    sums_of_leaf(p, j, sums)
     p.small[j] = pmb_leaf_steps(p.steps, <const int64_t *> sums, count, step)
     pmb_leaf_values(p.steps, step, p.table + j * p.width, NULL)
     if p.out != NULL:

@@ -675,6 +675,42 @@ def test_sum_of_squares(lanes, blocks, m):
                 )
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leaf_sums_of_large_leaves(weighted):
+    """Threads share the rows of a large leaf; the sums are the integers of the twin for any number of threads."""
+    rng = np.random.default_rng(0)
+    m, K, lanes = 60_000, 5, 8
+    G = aligned_zeros((m, lanes), np.float32)
+    G[:, :K] = rng.uniform(-0.9, 0.9, (m, K))
+    weight = rng.uniform(0.5, 2, m) if weighted else np.zeros(0)
+    rows = rng.permutation(m).astype(np.int32)
+    start = np.array([0, 3, 16_383, 16_383, 53_000, m])  # none, one and several parts
+    magic, scale = magic_of(unit_of(2.002, m)), 1 / unit_of(2.002, m)
+    how = K, 0, 0.5, 4.0, 0.1
+    expected = np.zeros((5, 2, lanes), dtype=np.int64)
+    w = weight[:, None] if weighted else 1.0
+    size = np.abs(G)
+    for j, its in enumerate(np.split(rows, start[1:-1])):
+        for k, terms in enumerate(
+            (w * G.astype(np.float64), w * (size * (1 - size)).astype(np.float64))
+        ):
+            expected[j, k] = np.rint(terms[its] * scale).astype(np.int64).sum(axis=0)
+    magics = np.full((5, lanes), magic)
+    kept = [np.empty((5, 2, lanes), dtype=np.float32) for _ in range(3)]
+    values = []
+    for n_threads, sums in zip((1, 2, 8), kept, strict=True):
+        found = _vector_loss.leaf_sums(G, weight, lanes, rows, start, magics, n_threads)
+        np.testing.assert_array_equal(found, expected)
+        values += _vector_loss.softmax_values(
+            G, weight, lanes, rows, start, magics[0], how, n_threads, sums
+        )
+        np.testing.assert_array_equal(
+            sums[:, :, :K], (expected[:, :, :K] / scale).astype(np.float32)
+        )
+    for value in values[2::2]:
+        np.testing.assert_array_equal(value, values[0])
+
+
 def test_relative_gain_prunes_where_most_rows_are_right():
     """Trees of separable rows stay small once a few rows hold most of the gradient."""
     rng = np.random.default_rng(0)
