@@ -103,6 +103,8 @@ def tables(folder):
         "bench-growth": growth_table,
         "bench-frames": frames_table,
         "bench-stumps": stumps_table,
+        "bench-span.parts": span_parts_table,
+        "bench-span.threads": span_threads_table,
     }
     return {name: partial(maker, dict(entries_of(folder))) for name, maker in makers.items()}
 
@@ -222,3 +224,28 @@ def stumps_table(entries):
         rows = rows_of(entries[name])
         lines.append([title, *(words(rows[what][column], column) for what in (ours, theirs))])
     return markdown_table(["what", "MCBoost", "LightGBM"], lines)
+
+
+def span_parts_table(entries):
+    """One vector tree on a million rows: work of its parts, and how long they take on many threads."""
+    lines, rows = [], "1,000,000 rows, "
+    for row in entries["bench-span"]["rows"]:
+        if row["what"].startswith(rows) and "percent" in row:
+            times = (row["best"], row["threads_8"], row["threads_64"])
+            lines.append(
+                [row["what"].removeprefix(rows), f"{row['percent']:.1f}", *map(words, times)]
+            )
+    return markdown_table(
+        ["part", "% of the work", "1 thread, ms", "8 threads", "64 threads"], lines
+    )
+
+
+def span_threads_table(entries):
+    """The speed-up that the schedule gives, by rows and threads."""
+    rows, lines = rows_of(entries["bench-span"]), []
+    for n in ("100,000", "1,000,000", "10,000,000"):
+        tree, search = rows[f"{n} rows, tree"], rows[f"{n} rows, bytes of searches"]
+        speed_ups = (f"{tree[f'speed_up_{threads}']:.1f}" for threads in (2, 8, 32, 64))
+        lines.append([n, words(tree["best"]), *speed_ups, words(search["gb_a_second_64"])])
+    heads = ["rows", "1 thread, ms", "2 threads", "8", "32", "64", "GB/s of the searches, 64"]
+    return markdown_table(heads, lines)

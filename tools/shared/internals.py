@@ -17,6 +17,11 @@ WHERE = {
     "available_cpus": "threads",
     "separators": "losses.codes",
     "Scale": "model.scale",
+    "VectorTreeBoost": "algorithms.vector_tree",  # whose import brings the kernels below
+    "aligned_zeros": "_kernels.aligned",
+    "bins": "_kernels",
+    "vector_loss": "_kernels",
+    "vector_trees": "_kernels",
 }
 
 
