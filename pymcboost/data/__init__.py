@@ -1,1 +1,1 @@
-"""The rows of a training and the forms in which learners read them; LIBSVM text."""
+"""Training rows, the layouts in which learners read them, and LIBSVM text files."""

@@ -1,4 +1,4 @@
-"""Text files that may be packed: .gz, .bz2 and .xz by the end of the name; what is damaged or left over is an error."""
+"""Text files that may be compressed, by their suffix: .gz, .bz2 or .xz. Damaged or trailing data is an error."""
 
 import bz2
 import contextlib
@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
-# First bytes of files that nothing here reads.
+# First bytes of formats that cannot be read.
 OTHER = {
     b"(\xb5/\xfd": "a zstd archive; decompress it, as zstd -d does",
     b"PK\x03\x04": "a zip archive; extract the file first",
@@ -24,12 +24,12 @@ OTHER = {
 }
 DAMAGES = EOFError, zlib.error, lzma.LZMAError
 BLOCK = 1 << 16
-# Bytes of a line that are read at once.
+# Number of bytes of a line that are read at once.
 PART = 1 << 24
 
 
 class _Streams(io.RawIOBase):
-    """What all compressed streams of a file hold, one after the other.
+    """Concatenated content of all compressed streams of a file.
 
     `bz2.open` and `lzma.open` take damage at the start of a later stream for the end of the file, and lose the rest.
     """
@@ -54,7 +54,7 @@ class _Streams(io.RawIOBase):
         return 0
 
     def _next_stream(self):
-        """Begin the stream after this one and its padding of zeros; whether there is one."""
+        """Start the next stream, after padding of zeros; return whether there is one."""
         rest = self._stream.unused_data.lstrip(b"\0")
         while not rest:
             block = self._file.read(BLOCK)
@@ -70,15 +70,15 @@ class _Streams(io.RawIOBase):
 
 
 def suffix_of(path):
-    """The end of the name that says how a file is packed: .gz, .bz2 or .xz; else empty."""
+    """Compression suffix of a file name: .gz, .bz2 or .xz; otherwise an empty string."""
     suffix = Path(os.fsdecode(path)).suffix.lower()
     return suffix if suffix in MAGIC.values() else ""
 
 
 def other_format(start, name=None):
-    """What the first bytes of a file say that it is, where that is no text, and what to do; else None.
+    """Describe a file that is not text by its first bytes, and say what to do; None if it may be text.
 
-    ``name`` is that of the file, if its end says how the reader unpacks it.
+    ``name`` is the file's name, if the reader decompresses files by their suffix.
     """
     for magic, suffix in MAGIC.items():
         if start.startswith(magic):
@@ -95,7 +95,7 @@ def other_format(start, name=None):
 
 
 def open_text(path):
-    """(binary stream, name for messages, bytes of text to come or 0 when unknown, whether to close it)."""
+    """Open text: (binary stream, name for messages, number of bytes or 0 if unknown, whether to close it)."""
     name = os.fsdecode(path)
     if name == "-":
         stream = getattr(sys.stdin, "buffer", None)
@@ -120,7 +120,10 @@ def open_text(path):
 
 @contextlib.contextmanager
 def buffered(stream):
-    """A stream of `open_text` that reads lines. The stream itself stays open: a reader that goes would close it."""
+    """Buffered reader of a stream from `open_text`.
+
+    It is detached at the end, because closing it would close the stream.
+    """
     if not isinstance(stream, io.RawIOBase):
         yield stream
         return
@@ -132,7 +135,7 @@ def buffered(stream):
 
 
 def next_line(lines, check):
-    """The next line of `buffered`; ``check`` is told how long a long one is so far, and may refuse it by an error."""
+    """Read the next line of `buffered`; ``check`` gets the length of a long line so far, and may raise an error."""
     parts = [lines.readline(PART)]
     while len(parts[-1]) == PART and not parts[-1].endswith(b"\n"):
         check(PART * len(parts))
@@ -141,10 +144,10 @@ def next_line(lines, check):
 
 
 def damage(path, error):
-    """Whether an error of reading a file says that it is a bad archive; the reason in words, else None."""
+    """Reason why reading a file failed, if the error means a damaged archive; otherwise None."""
     if isinstance(error, DAMAGES):
         return str(error)
-    # Errors of the system have a number, those of gzip and bz2 have none.
+    # Errors of the system have a number; errors of gzip and bz2 have none.
     if isinstance(error, OSError) and error.errno is None and suffix_of(path):
         return str(error)
     return None
@@ -152,11 +155,11 @@ def damage(path, error):
 
 @contextlib.contextmanager
 def packed_text(file, path):
-    """Text stream into a descriptor, packed as the name says; equal text gives equal bytes."""
+    """Open a text stream into a descriptor, compressed by the suffix of the name; equal text gives equal bytes."""
     suffix = suffix_of(path)
     with contextlib.ExitStack() as stack:
         raw = stack.enter_context(open(file, "wb", closefd=False))
-        if suffix == ".gz":  # no name and no time in its header
+        if suffix == ".gz":  # no name or time in the header
             raw = stack.enter_context(gzip.GzipFile("", "wb", 9, raw, mtime=0))
         elif suffix:
             raw = stack.enter_context(

@@ -1,4 +1,4 @@
-"""The one mapper of values to bins: cut points and codes of columns, whatever layout they are put into."""
+"""Assignment of values to bins: cut points and codes of columns, for all layouts."""
 
 from dataclasses import dataclass, field, replace
 
@@ -7,7 +7,7 @@ import numpy as np
 from pymcboost._kernels import bins as _bins
 from pymcboost._kernels.aligned import aligned_zeros
 
-MOST_CODES = 256  # of one byte
+MOST_CODES = 256  # codes of one byte
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class Bins:
         return self.distinct > max_bins - (self.missing > 0)
 
     def with_levels(self, levels):
-        """These bins, some of whose columns hold categories."""
+        """Return these bins with the levels of categorical columns."""
         return replace(self, levels=levels)
 
     def taken(self, rows, comm, n_threads):
-        """The bins of these rows. A bin that none of them is in, on any worker of ``comm``, is left out.
+        """Return the bins of these rows, without bins that are empty on all workers of ``comm``.
 
-        The cut between two bins is the midpoint of their nearest values: where each bin holds one distinct value, cuts
-        are the same as those of bins that are made of these rows alone.
+        A cut between two bins is the midpoint of their nearest values. If each bin holds one distinct value, the cuts
+        are the same as if the bins were made from these rows.
         """
         codes = aligned_zeros((len(self.codes), len(rows)), self.codes.dtype)
         counts = np.zeros((len(codes), int(self.n_bins.max(initial=0)) + 1), dtype=np.int64)
@@ -102,7 +102,7 @@ class Bins:
         )
 
     def bounded(self, weight, least, comm):
-        """These bins, the outer ones joined until the values on either side of every cut weigh at least ``least``."""
+        """Merge outer bins until the values on each side of every cut have a weight of at least ``least``."""
         codes, cuts, low, high, n_bins = (
             self.codes.copy(),
             [*self.cuts],
@@ -142,13 +142,13 @@ class Bins:
 
 
 def cuts_between(low, high):
-    """Cuts between bins with these least and largest values."""
+    """Cuts between bins, given their smallest and largest values."""
     return _bins.between(high[:-1], low[1:])
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """Cuts of many columns, which are looked up and not listed: most of millions of columns may have none."""
+    """Cuts of many columns, found by lookup instead of a list: of millions of columns, most may have none."""
 
     flat: np.ndarray
     start: np.ndarray
@@ -163,7 +163,7 @@ class Cuts:
 
 @dataclass(frozen=True)
 class SortedColumns:
-    """Columns in order of value, column after column; see `_kernels.bins.sort_columns`.
+    """Columns sorted by value, one after the other; see `_kernels.bins.sort_columns`.
 
     ``ptr`` (d + 1,) are the places of the columns; ``default_at`` is -1 where a column lists every row, else how many
     entries lie below the value of the rows that it does not list. ``rows`` and ``values`` are those of sparse columns
@@ -179,7 +179,7 @@ class SortedColumns:
     values: np.ndarray | None = None
 
     def of(self, columns):
-        """These columns alone, ascending."""
+        """Return only these columns, in ascending order."""
         lengths = np.diff(self.ptr)
         used = np.zeros(len(lengths), dtype=bool)
         used[columns] = True
@@ -189,17 +189,17 @@ class SortedColumns:
         return SortedColumns(ptr, order, cuts, self.n_missing[columns], self.default_at[columns])
 
     def missing_rows(self, f):
-        """Training rows in which sparse column f is missing."""
+        """Training rows in which the sparse column f is missing."""
         part = slice(self.ptr[f], self.ptr[f + 1])
         return self.rows[part][np.isnan(self.values[part])]
 
 
 @dataclass(frozen=True)
 class SparseBins:
-    """Sparse columns as bins: the entries outside each column's mode.
+    """Sparse columns as bins: only entries outside the mode of each column are stored.
 
-    ``feature`` are the columns of X that have entries. ``column`` (a place in it), ``row`` and ``bin`` are those of the
-    entries, column after column; ``cuts``, ``n_bins``, ``n_missing`` and ``mode`` are by column.
+    ``feature`` lists the columns of X that have entries. ``column`` (an index into it), ``row`` and ``bin`` describe
+    the entries, column by column; ``cuts``, ``n_bins``, ``n_missing`` and ``mode`` have one element per column.
     """
 
     feature: np.ndarray
@@ -213,7 +213,7 @@ class SparseBins:
 
 
 def bin_dense(data, max_bins, n_threads):
-    """Bin the columns of ``data`` (`TrainingRows`), at most ``max_bins`` each, missing values included."""
+    """Bin the columns of ``data`` (`TrainingRows`) into at most ``max_bins`` bins each, including missing values."""
     X, m, d = data.X, data.n_rows, data.n_features
     codes = aligned_zeros((d, m), np.uint8)
     low, high = (
@@ -240,7 +240,7 @@ def bin_dense(data, max_bins, n_threads):
 
 
 def bin_exactly(data, bins, columns, n_threads):
-    """``bins`` with a bin for every distinct value of these columns; codes take two bytes."""
+    """Give each distinct value of these columns its own bin; codes then take two bytes."""
     codes, cuts, n_bins = (
         aligned_zeros(bins.codes.shape, np.uint16),
         list(bins.cuts),
@@ -260,7 +260,7 @@ def bin_exactly(data, bins, columns, n_threads):
 
 
 def sort_dense(data, columns, least, n_threads):
-    """Presort these columns; values on either side of a cut weigh at least ``least``."""
+    """Sort these columns; the values on each side of a cut have a weight of at least ``least``."""
     m, c = data.n_rows, len(columns)
     order = np.empty((c, m), dtype=np.int32)
     cuts = np.empty((c, m), dtype=np.float32)
@@ -283,7 +283,7 @@ def sort_dense(data, columns, least, n_threads):
 
 
 def sort_sparse(data, least, n_threads):
-    """The columns of sparse data that have entries, of millions perhaps few, and these as `sort_dense`."""
+    """Sort the sparse columns that have entries, like `sort_dense`; return their numbers and the sorted columns."""
     feature, columns = filled(data)
     d, nnz = len(feature), columns.nnz
     order, cuts = np.empty(nnz, dtype=np.int32), np.empty(nnz + d, dtype=np.float32)
@@ -301,7 +301,7 @@ def sort_sparse(data, least, n_threads):
 
 
 def narrowed(X):
-    """Columns of a CSR matrix, those with stored entries where entries are fewer than columns, and these alone."""
+    """Drop columns without entries from a CSR matrix if it has fewer entries than columns; return both."""
     if X.nnz >= X.shape[1]:
         return np.arange(X.shape[1]), X
     feature = np.unique(X.indices)
@@ -310,8 +310,8 @@ def narrowed(X):
 
 
 def filled(data):
-    """The columns of sparse training rows with entries other than 0, and their CSC matrix without the others."""
-    with np.errstate(over="ignore"):  # such entries are refused by their columns
+    """Columns of sparse training rows with nonzero entries, and their CSC matrix without explicit zeros."""
+    with np.errstate(over="ignore"):  # overflowing entries are refused later, with their columns
         X = data.X.tocsr()[data.rows].astype(np.float32, copy=False)
     feature, X = narrowed(X)
     columns = X.tocsc()
@@ -326,7 +326,7 @@ def filled(data):
 
 
 def bin_sparse(data, max_bins, n_threads):
-    """Bin the columns of sparse data, small ones with a bin for every distinct value."""
+    """Bin the columns of sparse data; in small data, every distinct value gets a bin."""
     feature, found = sort_sparse(data, 0.0, n_threads)
     ptr, order, default_at, cuts = found.ptr, found.order, found.default_at, [*found.cuts]
     d, ends = len(feature), order < 0
@@ -354,9 +354,9 @@ def bin_sparse(data, max_bins, n_threads):
 
 
 def _merge_bins(bins, values, cuts, mode, max_bins):
-    """Bins of one sparse column, merged to at most ``max_bins`` with about equal numbers of entries.
+    """Merge the bins of a sparse column to at most ``max_bins``, with about equal numbers of entries.
 
-    The mode stays alone.
+    The mode keeps a bin of its own.
     """
     n = len(cuts) + 1
     step = steps_of_merge(np.bincount(bins[values], minlength=n), mode, max_bins)
@@ -367,7 +367,7 @@ def _merge_bins(bins, values, cuts, mode, max_bins):
 
 
 def steps_of_merge(count, mode, max_bins):
-    """Where `_merge_bins` begins a bin: 1, among bins with these numbers of entries; else 0. Changes ``count``."""
+    """Mark with 1 where `_merge_bins` starts a new bin, given the numbers of entries by bin. Changes ``count``."""
     n = len(count)
     count[mode] = 0
     share = np.minimum(

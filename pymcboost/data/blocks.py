@@ -1,4 +1,4 @@
-"""Rows that come in blocks: their labels, and their values or bins."""
+"""Rows in blocks, for out-of-core training: reads labels, and values or bins."""
 
 import math
 import zlib
@@ -29,11 +29,11 @@ from pymcboost.model.columns import (
 from pymcboost.model.rows import joined, names_labels, own, own_labels
 from pymcboost.threads import available_memory, in_words, share_of_memory
 
-# Bytes of a block that are worked on at once.
+# Number of bytes of a block that are processed at once.
 PIECE = 1 << 24
-# Rows that bins come from: so many numbers at most, between so many rows.
+# Limits of the sample from which bins are computed: its numbers, and its rows.
 MOST_NUMBERS, FEWEST_SAMPLED, MOST_SAMPLED = 1 << 26, 1 << 14, 1 << 18
-# What the numbers of rows are scrambled with, for the sample.
+# Key that scrambles row numbers to draw the sample.
 SEED = 1
 # The kernels number rows in 32 bits.
 MOST_ROWS = 2**31 - 1
@@ -56,13 +56,13 @@ class Blocks:
         self.source, self.categorical_features = source, categorical_features
 
     def read(self):
-        """One pass over the blocks."""
+        """Start one pass over the blocks."""
         return _Reading(
             self.source() if callable(self.source) else self.source, self.categorical_features
         )
 
     def read_again(self, first):
-        """Another pass; an error at its end where it gave other rows than the ``first``."""
+        """Make another pass; raise an error at its end if the rows differ from the ``first`` pass."""
         again = self.read()
         yield from again
         if again.sums() != first.sums():
@@ -104,10 +104,10 @@ class JoinedRows:
 
 
 def joined_rows(blocks, *, max_bins, comm, n_threads):
-    """The rows of `Blocks`: their values where these are few, otherwise their bins.
+    """Read the rows of `Blocks`: their values if there are few, otherwise their bins.
 
-    A first reading gives labels, weights and a sample of the rows, which the bins come from; a second one gives the
-    codes. Several workers read their labels first, since the sample goes by the numbers of the rows among all.
+    The first pass gives labels, weights and a sample of the rows, from which bins are computed; the second pass gives
+    the codes. Several workers first read only the labels, because the sample depends on the global row numbers.
     """
     first = blocks.read()
     y, weight, init_score, sample = _read_first(first, comm)
@@ -136,10 +136,10 @@ def joined_rows(blocks, *, max_bins, comm, n_threads):
 
 
 def _read_first(first, comm):
-    """Labels, weights, scores to begin with and, of one worker, a sample of the first reading."""
+    """Labels, weights, initial scores and, for a single worker, a sample from the first pass."""
     labels, weights, scores, sample = [], [], [], Sample()
     for X, y, weight, init_score in first:
-        labels.append(y.copy())  # it may be a column of its block, which goes
+        labels.append(y.copy())  # a copy, because it may be a column of its block, which is freed
         weights += [] if weight is None else [weight.copy()]
         scores += [] if init_score is None else [init_score.copy()]
         if not _is_numbered(comm):
@@ -158,12 +158,12 @@ def _read_first(first, comm):
 
 
 def _is_numbered(comm):
-    """Whether the numbers of the rows do not follow from this worker's rows."""
+    """Whether row numbers depend on more than this worker's rows."""
     return comm.size > 1 or comm.row_number is not None
 
 
 class Sample:
-    """Rows that bins come from: all of them, or those whose scrambled numbers are smallest.
+    """Sample of the rows, for the bins: all rows, or those with the smallest scrambled numbers.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ class Sample:
         self._halvings, self._parts, self._places = 0, [], []
 
     def add(self, X):
-        """Look at more rows. Those that are taken are copied."""
+        """Consider more rows for the sample. Selected rows are copied."""
         self._parts.append(X)
         self._places.append(np.arange(self._n_rows, self._n_rows + len(X)))
         self._n_rows += len(X)
@@ -192,7 +192,7 @@ class Sample:
             self._halve()
 
     def of_all(self, n_features, comm):
-        """The rows of this worker, after all workers have dropped as many as they must: (m, d) float32."""
+        """Finish the sample: all workers reduce it equally. Return the rows of this worker, (m, d) float32."""
         halvings = int(comm.maximum(np.array([self._halvings]))[0])
         while self._halvings < halvings:
             self._halve()
@@ -224,12 +224,12 @@ class Sample:
 
 
 def most_rows(n_features):
-    """Rows that bins come from at most."""
+    """Maximum number of rows in the sample."""
     return max(FEWEST_SAMPLED, min(MOST_SAMPLED, MOST_NUMBERS // max(1, n_features)))
 
 
 def _categories(levels, first):
-    """`Categories` of the columns that are asked for, by the codes that occur in the blocks."""
+    """`Categories` of the requested columns, from the codes that occur in the blocks."""
     if not levels:
         return None
     example = np.full(
@@ -241,13 +241,13 @@ def _categories(levels, first):
 
 
 def _bins_of_sample(values, weight, max_bins, levels, comm, n_threads):
-    """`Bins` of the rows of the sample; columns of categories have one for every level."""
+    """`Bins` of the sampled rows; categorical columns have a bin for every level."""
     rows = np.flatnonzero(weight > 0)
     bins = bin_rows(
         WeightedRows(values, rows, weight[rows], comm=comm, exact=True), max_bins, n_threads
     )
     low, high, n_bins = [*bins.low], [*bins.high], np.maximum(bins.n_bins, 1)
-    for f in np.flatnonzero(bins.n_bins == 0).tolist():  # all values of the sample are missing
+    for f in np.flatnonzero(bins.n_bins == 0).tolist():  # all values in the sample are missing
         low[f] = high[f] = np.zeros(1, dtype=np.float32)
     for f, codes in levels.items():
         low[f] = high[f] = codes.astype(np.float32)
@@ -266,7 +266,7 @@ def _bins_of_sample(values, weight, max_bins, levels, comm, n_threads):
 
 
 def _check_memory(first, dtype, comm):
-    """Refuse codes that are more than the memory holds, together with their copies for a training."""
+    """Refuse codes that would not fit into memory together with their copies for a training."""
     needed = 3 * first.n_rows * first.n_features * np.dtype(dtype).itemsize
     room, free = share_of_memory(available_memory(), comm.beside)
     if room is not None and needed > room:
@@ -277,7 +277,7 @@ def _check_memory(first, dtype, comm):
 
 
 def _coded(reading, bins, codes, comm, n_threads):
-    """``bins`` with the ``codes`` (d, n) of all rows of a reading, which are filled in, and what is counted in them."""
+    """Fill ``codes`` (d, n) with the codes of all rows of a pass; return ``bins`` with them, and with new counts."""
     d, n_rows = codes.shape
     counts = np.zeros((d, int(bins.n_bins.max(initial=0)) + 1), dtype=np.int64)
     cuts = np.concatenate([*bins.cuts, np.zeros(1, dtype=np.float32)])
@@ -309,14 +309,14 @@ class _Reading:
         self.crc, self.kinds = [0, 0, 0, 0], {}
 
     def levels_of_all(self, comm):
-        """Codes that occur in the columns of categories, on any worker: float64, by column."""
+        """Codes that occur in categorical columns on any worker: float64, by column."""
         return {
             f: np.unique(comm.concatenate(codes.astype(np.float64)))
             for f, codes in self.levels.items()
         }
 
     def sums(self):
-        """What tells other rows."""
+        """Values that differ if the rows differ: sizes, names and a checksum."""
         return self.n_rows, self.n_features, self.names, self.crc
 
     def __iter__(self):
@@ -352,7 +352,7 @@ class _Reading:
             yield given
 
     def _parts(self, block):
-        """X, y, weights and scores to begin with of a block, of the shapes and names of the others."""
+        """Unpack X, y, weights and initial scores of a block, and check that shapes and names match other blocks."""
         if not isinstance(block, (tuple, list)) or len(block) not in (2, 3, 4):
             raise ValueError(
                 "it must be (X, y), (X, y, sample_weight) or (X, y, sample_weight, "
@@ -407,7 +407,7 @@ class _Reading:
             )
 
     def _columns(self, X):
-        """X as an array, or as a frame with its columns in the order of the first block's."""
+        """X as an array, or as a frame with its columns in the order of the first block."""
         refuse_no_rows(X)
         refuse_repeated_names(X)
         names = names_of(X)
@@ -448,7 +448,7 @@ class _Reading:
         return X
 
     def _values(self, X):
-        """Float32 of a block, refusing what is no number."""
+        """Convert a block to float32; refuse anything that is not a number."""
         try:
             values = np.asarray(X)
             if values.dtype.kind not in "biufO":
@@ -476,7 +476,7 @@ class _Reading:
 
 
 def _labels(y):
-    """Labels of a block as an array with a row for each of its rows, and what they are."""
+    """Labels of a block as an array with one element per row, and their kind in words."""
     if names_labels(y):
         return np.fromiter(map(tuple, y), dtype=object, count=len(y)), "lists of labels"
     y = np.asarray(y.toarray() if hasattr(y, "toarray") else own_labels(y))
@@ -490,5 +490,5 @@ def _labels(y):
 
 
 def _bytes(array):
-    """What a checksum is taken of."""
+    """Bytes of an array, for a checksum."""
     return repr(array.tolist()).encode() if array.dtype.kind == "O" else np.ascontiguousarray(array)

@@ -1,15 +1,15 @@
-"""Rows of which only the bins are kept: what they look like to whoever reads features."""
+"""Rows stored only as bins, for code that reads features."""
 
 import numpy as np
 
 from pymcboost.data.rows import LARGEST_THRESHOLD
 
-# Numbers that are decoded at once.
+# Number of values that are decoded at once.
 PIECE = 1 << 22
 
 
 class CodedRows:
-    """Rows that are known by the bins of their values; to be read like an array (n, d) of float32.
+    """Rows stored as bins of their values, which can be read like a float32 array (n, d).
 
     A value is the least one of its bin. A model whose thresholds lie between these bins scores it like the value that
     was given.
@@ -33,7 +33,7 @@ class CodedRows:
 
     @property
     def shape(self):
-        """Rows and columns."""
+        """Numbers of rows and columns."""
         return self._codes.shape[::-1]
 
     def __len__(self):
@@ -45,7 +45,7 @@ class CodedRows:
         return np.ascontiguousarray(self._values[columns, codes].T)
 
     def columns_with_missing(self, rows=None):
-        """Columns that have missing values in ``rows``, or in all: int64, increasing."""
+        """Columns with missing values in ``rows``, or in all rows: int64, ascending."""
         columns = np.flatnonzero(self._missing)
         if rows is None:
             return columns
@@ -53,7 +53,7 @@ class CodedRows:
         return columns[np.array(has_missing, dtype=bool)]
 
     def refuse(self, ensemble, how):
-        """Refuse the weak learners of a model that split bins, to which ``how`` a training shall add others."""
+        """Refuse a model that splits within bins; ``how`` names the way in which a training would add to it."""
         feature, threshold = ensemble.feature, ensemble.threshold
         for f in np.setdiff1d(feature, list(self._levels)).tolist():
             asked = threshold[feature == f]
@@ -67,12 +67,12 @@ class CodedRows:
 
 
 def is_coded(X):
-    """Whether rows are `CodedRows`."""
+    """Whether X is `CodedRows`."""
     return isinstance(X, CodedRows)
 
 
 def scores_of(score, X, rows):
-    """``score(X)[rows]``, floats; of `CodedRows` in pieces."""
+    """Compute ``score(X)[rows]`` as floats; for `CodedRows`, in pieces."""
     if not is_coded(X):
         return score(X)[rows]
     pieces, step = ScoresInPieces(score, X, rows), max(1, PIECE // max(1, X.shape[1]))
@@ -82,7 +82,7 @@ def scores_of(score, X, rows):
 
 
 class ScoresInPieces:
-    """What `scores_of` gives, computed for slices of the rows as they are asked for: all of them may be gigabytes."""
+    """Like `scores_of`, but computes slices of the rows on demand, because all of them may take gigabytes."""
 
     def __init__(self, score, X, rows):
         self._score, self._X, self._rows = score, X, rows

@@ -1,8 +1,8 @@
-"""Binning columns whose rows are divided among workers: the cuts are those of all rows together.
+"""Binning of columns whose rows are divided among workers: the cuts are the same as for all rows together.
 
-Every worker counts its distinct values of some columns. Each of these columns has one worker that adds up the counts
-and cuts; then all put their own rows into the bins. Messages: a value and its count, and its weight where weights
-differ, for each distinct value of each worker, and the cuts back.
+Every worker counts the distinct values of some columns. For each of these columns, one worker adds up the counts and
+computes the cuts; then all workers assign their own rows to bins. Messages: each distinct value of each worker with
+its count, and with its weight if weights differ; and the cuts in return.
 """
 
 import itertools
@@ -13,18 +13,18 @@ from pymcboost._kernels import bins as _bins
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data.binning import MOST_CODES, Bins, cuts_between
 
-# Values of columns that a worker counts at once: many columns of few rows share their messages.
+# Number of values that a worker counts at once. Many columns with few rows then share messages.
 BLOCK_VALUES = 1 << 21
-# Columns that are read together, and their values at most, but for columns that have more by themselves.
+# Limits of the columns that are read together, and of their values, unless a single column has more.
 READ_COLUMNS, READ_VALUES = 16, 1 << 22
 
 
 def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
-    """`Bins` of the columns of ``data`` (`TrainingRows`), whose codes are those of this worker's rows.
+    """Compute `Bins` of the columns of ``data`` (`TrainingRows`), with the codes of this worker's rows.
 
-    Columns have at most ``max_bins``, as of `bin_dense`. Where that joins values, those that are ``categorical`` have a
-    bin for every distinct one; in ``small`` data so have columns with more distinct values than bins. Counts of rows in
-    the result are those of all workers.
+    Columns have at most ``max_bins`` bins, as in `bin_dense`. If that merges values, ``categorical`` columns get a
+    bin for every distinct value instead, and so do, in ``small`` data, columns with more distinct values than bins.
+    Row counts in the result cover all workers.
     """
     X, m, d, comm = data.X, data.n_rows, data.n_features, data.comm
     _refuse_infinite(data)
@@ -72,7 +72,7 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
 
 
 def _ends(value, cuts):
-    """The least and the largest of these ascending values in every bin; zeros of the one bin that has none."""
+    """Smallest and largest of these ascending values in every bin; zeros if there are no values."""
     if not len(value):
         return np.zeros((2, 1))
     first = np.searchsorted(value, cuts, side="right")
@@ -80,7 +80,10 @@ def _ends(value, cuts):
 
 
 def _columns(data, columns):
-    """Yield columns of the rows in use, as float32. Several are read together: in rows they lie side by side."""
+    """Yield columns of the training rows as float32.
+
+    Several are read together, because they are adjacent in row-major X.
+    """
     step = max(1, min(READ_COLUMNS, READ_VALUES // max(1, data.n_rows)))
     for begin in columns[::step]:
         part = np.empty((min(step, columns.stop - begin), data.n_rows), dtype=np.float32)
@@ -89,7 +92,7 @@ def _columns(data, columns):
 
 
 def _refuse_infinite(data):
-    """Refuse columns of this worker's rows with infinite values."""
+    """Refuse columns with infinite values in this worker's rows."""
     X, step = data.X, 1 << 16
     if X.dtype == np.float32 and not any(
         np.isinf(X[i : i + step]).any() for i in range(0, len(X), step)
@@ -103,7 +106,7 @@ def _refuse_infinite(data):
 
 
 def _counts(column, weight):
-    """Distinct values of a column, ascending, missing ones last: arrays (n,) of values, rows, any weights."""
+    """Distinct values of a column, ascending, missing ones last: arrays (n,) of values, counts and any weights."""
     column = column + np.float32(0)  # -0 is 0
     if weight is None:
         column.sort()
@@ -114,7 +117,7 @@ def _counts(column, weight):
 
 
 def first_of_runs(value, column=None):
-    """Where runs of equal values of a column begin, missing ones being equal and last."""
+    """Start of each run of equal values in a column; missing values are equal, and come last."""
     new = np.ones(len(value), dtype=bool)
     new[1:] = (value[1:] != value[:-1]) & ~np.isnan(value[:-1])
     if column is not None:
@@ -123,7 +126,7 @@ def first_of_runs(value, column=None):
 
 
 def _merged(value, *sums):
-    """Equal values, next to each other, as one."""
+    """Merge equal values that are adjacent."""
     first = first_of_runs(value)
     if not len(first):
         return value, *sums
@@ -131,7 +134,7 @@ def _merged(value, *sums):
 
 
 def _own_columns(data, columns, weight):
-    """Yield those of the columns that this worker cuts, and the values, rows and weights of all workers."""
+    """Yield the columns that this worker cuts, with the values, counts and weights of all workers."""
     comm, parts = data.comm, [_counts(column, weight) for column in _columns(data, columns)]
     size = np.zeros((comm.size, len(columns)), dtype=np.int64)
     size[comm.rank] = [len(part[0]) for part in parts]
@@ -147,7 +150,7 @@ def _own_columns(data, columns, weight):
             continue
         pieces = [
             np.split(array, its.ravel().cumsum()[:-1]) for array in arrays
-        ]  # of workers, then of columns
+        ]  # by worker, then by column
         for j, f in enumerate(columns[low:high]):
             value, *sums = (np.concatenate(one[j :: high - low]) for one in pieces)
             order = np.argsort(value, kind="stable")
@@ -156,7 +159,10 @@ def _own_columns(data, columns, weight):
 
 
 def cuts_of(value, mass, max_bins, least):
-    """Cuts of a column with these distinct values, the last of which may be missing; ``max_bins`` None: all."""
+    """Cuts of a column with these distinct values, of which the last may be missing.
+
+    ``max_bins`` None means all cuts.
+    """
     n = len(value)
     column, rows = value[:, None], np.arange(n)
     if max_bins is None:

@@ -1,7 +1,7 @@
-"""Binning sparse columns whose rows are divided among workers: the bins are those of all rows together.
+"""Binning of sparse columns whose rows are divided among workers: the bins are the same as for all rows together.
 
-Every worker counts its distinct stored values. Blocks of columns go to all workers, one message for each block; all of
-them add up the counts and cut alike.
+Every worker counts its distinct stored values. Blocks of columns are sent to all workers, one message for each block.
+All workers add up the counts and compute the same cuts.
 """
 
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ import numpy as np
 from pymcboost.data.binning import MOST_CODES, Bins, filled, steps_of_merge
 from pymcboost.data.divided import cuts_of, first_of_runs
 
-# Distinct values of all workers in a message, but for columns that have more by themselves.
+# Number of distinct values of all workers in a message, unless a single column has more.
 BLOCK_VALUES = 1 << 21
 
 
 def bin_sparse_divided(data, max_bins):
-    """Columns of X that any worker has entries in, and their `Bins`, whose codes are dense ones of this worker's rows.
+    """Columns of X with entries on any worker, and their `Bins` with dense codes of this worker's rows.
 
-    A column has the bins that `binning.bin_sparse` gives it on all rows.
+    A column has the same bins as in `binning.bin_sparse` for all rows.
     """
     feature, place, entries = _columns(data)
     ones = np.ones((entries.nnz, 1))
@@ -36,7 +36,7 @@ def bin_sparse_divided(data, max_bins):
 
 @dataclass(frozen=True)
 class ListedBins:
-    """Sparse columns as bins, by the rows that are stored in them.
+    """Sparse columns as bins of the rows that are stored in them.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class ListedBins:
 
 
 def list_bins(data, max_bins):
-    """`ListedBins` of sparse ``data`` (`TrainingRows`): the cuts that the same rows have as dense columns."""
+    """`ListedBins` of sparse ``data`` (`TrainingRows`), with the same cuts as for the same rows in dense form."""
     feature, place, entries = _columns(data)
     comm, d = data.comm, len(feature)
     uniform = comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0
@@ -95,7 +95,7 @@ def list_bins(data, max_bins):
 
 
 def _columns(data):
-    """Columns of X that any worker has entries in, places of this worker's among them, and its entries by column."""
+    """Columns of X with entries on any worker, the positions of this worker's among them, and its CSC entries."""
     own, entries = filled(data)
     _refuse_infinite(data, own, entries)
     feature = np.unique(data.comm.concatenate(own.astype(np.int64)))
@@ -103,7 +103,7 @@ def _columns(data):
 
 
 def _bins_of_entries(place, entries, cuts):
-    """Yield the place of every column of this worker, the rows that it lists, and their bins."""
+    """Yield the position of every column of this worker, its listed rows, and their bins."""
     for j, f in enumerate(place.tolist()):
         part = slice(entries.indptr[j], entries.indptr[j + 1])
         value = entries.data[part]
@@ -113,7 +113,7 @@ def _bins_of_entries(place, entries, cuts):
 
 
 def _refuse_infinite(data, feature, entries):
-    """Refuse columns of this worker's rows with infinite values."""
+    """Refuse columns with infinite values in this worker's rows."""
     at = np.flatnonzero(np.isinf(entries.data))
     if len(at):
         bad = np.full(len(feature), -1, dtype=np.int64)
@@ -122,7 +122,7 @@ def _refuse_infinite(data, feature, entries):
 
 
 def _counts(column, value, sums):
-    """Distinct values of every column, ascending, missing ones last: float64 (n, 2 + s) of columns, values and sums."""
+    """Distinct values of every column, with missing ones last: float64 (n, 2 + s) of columns, values and sums."""
     order = np.lexsort((value, column))
     column, value, sums = column[order], value[order], sums[order]
     first = first_of_runs(value, column)
@@ -132,7 +132,7 @@ def _counts(column, value, sums):
 
 
 def _blocks(size):
-    """Columns of one message after the other, from the numbers of values that they have on all workers."""
+    """Divide the columns into messages by their numbers of values on all workers."""
     begin, total = 0, 0
     for f, n in enumerate(size.tolist()):
         if total and total + n > BLOCK_VALUES:
@@ -156,7 +156,7 @@ def _all_cuts(data, listed, d, max_bins):
 
 
 def _of_all(data, listed, d):
-    """Yield the values of each of the d columns on all workers, as `_counts` gives them."""
+    """Yield the values of each of the d columns on all workers, in the form of `_counts`."""
     comm = data.comm
     size = comm.sum(np.bincount(listed[:, 0].astype(np.int64), minlength=d).astype(np.int64))
     for begin, end in _blocks(size):
@@ -173,7 +173,7 @@ def _of_all(data, listed, d):
 
 
 def _cuts(listed, is_zero_there, max_bins):
-    """Cuts of a column with these values and counts (n, 2), and the bin of 0 where rows have no entry, else 0."""
+    """Cuts of a column with these values and counts (n, 2), and the bin of 0 if some rows have no entry, else 0."""
     value, count, mode = listed[:, 0].astype(np.float32), listed[:, 1].astype(np.int64), 0
     if is_zero_there:
         mode = int(np.searchsorted(value, 0))

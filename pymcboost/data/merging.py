@@ -1,7 +1,8 @@
-"""The warning of columns whose distinct values become equal when they are rounded to float32, as all models round them.
+"""Warning about columns whose distinct values become equal in float32, to which all models round.
 
-It looks at a sample of the rows. Values that come as float32 may have been rounded before; those of LIBSVM text have
-been. What tells such a column is that most of its values are neighbours in float32, where float32 misses whole numbers.
+It checks a sample of the rows. Values given as float32 may have been rounded earlier; those of LIBSVM text always
+have been. Such a column is recognized by most of its values being float32 neighbors, in the range where float32
+misses whole numbers.
 """
 
 import math
@@ -11,32 +12,32 @@ import numpy as np
 
 from pymcboost._warn import warn
 
-# Rows of dense X: a few of them choose the columns whose values are close to each other; more are compared in these.
+# Numbers of rows of dense X: a few select the columns with close values, and more are compared in these.
 SCREENED_ROWS, COMPARED_ROWS = 64, 1024
-# Stored entries of sparse X that are compared.
+# Number of stored entries of sparse X that are compared.
 COMPARED_ENTRIES = 1 << 16
-# Relative differences: below the first, float64 itself has rounded; above the second, float32 keeps values well apart.
+# Relative differences: below NOISE, float64 itself has rounded; above CLOSE, float32 separates values well.
 NOISE, CLOSE = 2.0**-42, 2.0**-10
 # Share of the distinct values of a column that may become equal without a warning.
 HARMLESS = 1 / 16
-# From here on float32 misses whole numbers. A column of float32 has been rounded if more than this share of its values
-# there are at most so many steps of float32 below the next one.
+# From COARSE on, float32 misses whole numbers. A float32 column has been rounded if more than the share NEIGHBOURS of
+# its values there are at most STEPS steps of float32 below the next one.
 COARSE, NEIGHBOURS, STEPS = 2.0**24, 0.5, 4
-# Columns that one warning names.
+# Maximum number of columns that a warning names.
 NAMED = 5
 
 
 class MergedColumn(NamedTuple):
-    """What a sample of the rows shows of a column: how many values it has, and how many stay distinct in float32."""
+    """Result of the check of a column: its number of distinct values, and how many stay distinct in float32."""
 
     column: int
     n_distinct: int
     n_left: int
-    constant: float  # to be subtracted, so that float32 keeps the values apart
+    constant: float  # constant to subtract, so that float32 keeps the values apart
 
 
 def warn_of_merged_values(X, names=None):
-    """Warn of the columns of X, as it is before it is rounded, in which values merge; say what to subtract from them.
+    """Warn about columns of X in which rounding would merge values, and say what to subtract from them.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ def warn_of_merged_values(X, names=None):
 
 
 def merged_columns(X):
-    """The columns in which float32 merges more than a harmless share of the distinct values: list of `MergedColumn`."""
+    """Columns in which float32 merges more than a harmless share of the distinct values: list of `MergedColumn`."""
     rounded_before = getattr(X, "dtype", None) == np.float32
     are_merged = _are_neighbours if rounded_before else _are_equal_in_float32
     found = []
@@ -98,13 +99,13 @@ def _are_neighbours(low, high):
 
 
 def _constant_near(low, high):
-    """The number of fewest digits that is below both, by less than ten times their difference."""
+    """The number with the fewest digits that is below both by less than ten times their difference."""
     unit = 10.0 ** math.ceil(math.log10(high - low))
     return float(math.floor(low / unit) * unit)
 
 
 def _close_columns(X):
-    """Yield (column, sorted finite values of a sample) of the columns in which rows have values close to others."""
+    """Yield (column, sorted finite values of a sample) for the columns in which adjacent rows have close values."""
     few = _rows_of(X, SCREENED_ROWS)
     with np.errstate(invalid="ignore", over="ignore"):
         step = np.abs(np.diff(few, axis=0))
@@ -120,7 +121,7 @@ def _close_columns(X):
 
 
 def _entries_by_column(X):
-    """Yield (column, sorted finite values of a sample) of the columns of a sparse matrix that float32 changes."""
+    """Yield (column, sorted finite values of a sample) for the columns of a sparse matrix that float32 changes."""
     X = X if X.format in ("csr", "csc") else X.tocsr()
     entries = _spread(len(X.data), COMPARED_ENTRIES)
     values = X.data[entries].astype(np.float64)
@@ -144,7 +145,7 @@ def _entries_by_column(X):
 
 
 def _rows_of(X, n):
-    """About n rows as float64, evenly spread."""
+    """Take about n evenly spread rows, as float64."""
     rows = _spread(len(X), n)
     if hasattr(X, "iloc"):
         return X.iloc[rows].to_numpy(dtype=np.float64, na_value=np.nan)
@@ -158,7 +159,7 @@ def _rows_of(X, n):
 
 
 def _spread(size, n):
-    """About n of the numbers below ``size``, always the same ones, at no fixed distance: data may have a period."""
+    """About n fixed numbers below ``size``, at irregular distances because the data may be periodic."""
     if size <= n:
         return np.arange(size)
     return (np.sort(np.random.default_rng(0).random(n)) * size).astype(np.int64)

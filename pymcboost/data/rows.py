@@ -1,4 +1,4 @@
-"""Training rows: checked, weighted and sorted by class, before any layout of their features."""
+"""Training rows: checked, weighted and sorted by class, before they are put into a layout."""
 
 from functools import cached_property
 
@@ -9,32 +9,32 @@ from pymcboost._kernels.exact import on_grid
 from pymcboost.comm import ALONE, row_numbers
 from pymcboost.threads import available_memory, in_words, share_of_memory
 
-# Gradients of up to this many numbers are small data: they are kept in float64, and searched exactly in presorted
-# order, so that weights and repeated rows give the same model. Larger ones are float32, and searched by histogram.
+# Gradients with up to this many numbers count as small data: they are float64, and columns are sorted and searched
+# exactly, so that weights and repeated rows give the same model. Larger ones are float32, and searched by histograms.
 SMALL_DATA = 1 << 15
-# With more columns of weights than these, tables of classes and columns are worked on in parts.
+# With more weight columns than this, tables of classes and columns are processed in parts.
 MANY_COLUMNS = 2048
 LARGEST_THRESHOLD = np.finfo(np.float32).max
-# Bits of the sum of all weights in whole units: sums of some are exact in float64, too.
+# Number of bits of the sum of all weights in integer units. So partial sums are exact in float64, too.
 WHOLE_BITS = 52
-# Edges that differ by less than this, relatively, are ties, so that rounding does not decide between equal splits.
+# Edges with a smaller relative difference than this are ties, so that rounding does not decide between equal splits.
 TIE = {np.dtype(np.float32): 1 + 2e-6, np.dtype(np.float64): 1 + 1e-10}
 
 
 def layout(n_columns):
-    """How the columns of a gradient are held: lanes of a block (4, 8 or 16), and number of blocks."""
+    """Layout of the columns of a gradient: lanes of a block (4, 8 or 16), and number of blocks."""
     lanes = 4 if n_columns <= 4 else 8 if n_columns <= 8 else 16
     return lanes, -(-n_columns // lanes)
 
 
 def by_class(y, weight):
-    """Rows of positive weight in the order of their class codes: int64 (m,)."""
+    """Rows with positive weight, in the order of their class codes: int64 (m,)."""
     rows = np.flatnonzero(weight > 0)
     classes = y[rows]
     if classes.max(initial=0) < 1 << 16:
         classes = classes.astype(
             np.uint16
-        )  # numpy sorts these by their digits, several times as fast
+        )  # NumPy sorts 16-bit integers by digits, several times as fast
     return rows[np.argsort(classes, kind="stable")].astype(np.int64, copy=False)
 
 
@@ -54,7 +54,7 @@ class WeightedRows:
         Weights are rounded to multiples of a power of two, so that their sums are exact in any order.
     """
 
-    # The least sum of weights on either side of a cut.
+    # The minimum sum of weights on each side of a cut.
     least_weight = 0.0
 
     def __init__(self, X, rows, weight, *, comm=ALONE, exact=False):
@@ -66,7 +66,7 @@ class WeightedRows:
         )
 
     def refuse_large(self, needed, what):
-        """Refuse, before anything large is taken, what needs so many bytes for the columns while they are made."""
+        """Raise an error, before anything large is allocated, if the columns would temporarily need too many bytes."""
         room, free = share_of_memory(available_memory(), self.comm.beside)
         if room is not None and needed > room:
             raise MemoryError(
@@ -75,7 +75,10 @@ class WeightedRows:
             )
 
     def refuse_infinite(self, bad, features=None):
-        """Refuse columns, of all or of ``features``, whose row ``bad`` of the training rows is infinite (-1: none)."""
+        """Refuse columns with infinite values.
+
+        ``bad`` has, for each column (of ``features``, if given), a training row with an infinite value, or -1.
+        """
         columns = np.flatnonzero(bad >= 0)
         if len(columns):
             column = columns[0] if features is None else features[columns[0]]
@@ -162,18 +165,18 @@ class TrainingRows(WeightedRows):
             np.array([(-self.weight).max(initial=-np.inf), self.weight.max(initial=-np.inf)])
         )
         self.weight_ends = -float(ends[0]), float(ends[1])
-        # The tiny deduction keeps rounding of the sums from refusing a split that is just allowed.
+        # The tiny deduction prevents rounding of the sums from refusing a split that is just allowed.
         self.least_weight = min_weight_fraction_leaf * self.total_weight * (1 - 1e-9)
 
     def store_bytes(self, X, n_threads):
-        """Bytes of the columns in the form that is scanned, while it is made."""
+        """Bytes of the columns in their layout, while it is made."""
         raise NotImplementedError
 
     @property
     def bound_scale(self):
-        """What bounds of weights are multiplied with: less than 1 where the mean weight is, so that its scale is free.
+        """Factor for bounds on weights: below 1 if the mean weight is, so that the scale of weights has no effect.
 
-        Equal weights are 1: they are counted.
+        It is 1 for equal weights, which are counted.
         """
         if self.weight_ends[0] == self.weight_ends[1]:
             return 1.0
@@ -181,7 +184,7 @@ class TrainingRows(WeightedRows):
 
     @cached_property
     def whole_weight(self):
-        """Weights in whole units, int64 (m,), whose sums are exact in any order; None where all workers' are equal."""
+        """Weights in integer units, int64 (m,), whose sums are exact in any order; None if all workers' are equal."""
         least, largest = self.weight_ends
         if least == largest:
             return None
@@ -190,11 +193,11 @@ class TrainingRows(WeightedRows):
 
     @property
     def is_sparse(self):
-        """Whether the features come as a sparse matrix."""
+        """Whether the features are a sparse matrix."""
         return hasattr(self.X, "tocsr")
 
     def gradient_buffer(self, n_columns=None):
-        """`zeros` (n_blocks, m, lanes) for a gradient or weights of that many columns, one per class if None."""
+        """`zeros` (n_blocks, m, lanes) for a gradient or weights of ``n_columns`` columns; None means one per class."""
         lanes, n_blocks = layout(self.n_classes if n_columns is None else n_columns)
         return self.zeros((n_blocks, self.n_rows, lanes), self.dtype)
 
@@ -204,14 +207,14 @@ class TrainingRows(WeightedRows):
 
 
 def _moderate(weight):
-    """Weights brought near 1, and the factor: equal ones to 1, others that are far from it by a power of two.
+    """Scale weights to about 1, and return the factor: equal weights become 1, others are scaled by a power of two.
 
-    A power of two changes no bit of their ratios.
+    A power of two changes no bit of their ratios. Weights near 1 are unchanged.
     """
     if (weight == weight[0]).all() and np.isfinite(weight[0]):
         return np.ones(len(weight)), _inverse(weight[0])
     mean = _finite((weight / len(weight)).sum())
-    if mean < np.finfo(np.float64).tiny:  # it has lost digits, or all of them
+    if mean < np.finfo(np.float64).tiny:  # the mean has lost digits, or all of them
         exponent = np.frexp(np.ldexp(weight, 1074).mean())[1] - 1074
     else:
         exponent = np.frexp(mean)[1]
@@ -221,7 +224,7 @@ def _moderate(weight):
 
 
 def _moderate_all(weight, comm, n):
-    """`_moderate` of the n weights of all workers, on a grid that makes their sums exact."""
+    """Apply `_moderate` to the n weights of all workers, on a grid that makes their sums exact."""
     ends = comm.maximum(np.array([weight.max(initial=-np.inf), (-weight).max(initial=-np.inf)]))
     largest, least = float(ends[0]), -float(ends[1])
     if least == largest and np.isfinite(least):
@@ -235,7 +238,7 @@ def _moderate_all(weight, comm, n):
 
 
 def _finite(size):
-    """A mean or sum of weights; an error if it is none."""
+    """Return a mean or sum of weights; an error if it is not finite."""
     if not np.isfinite(size):
         raise ValueError(
             "the sum of the sample weights times the class weights overflows; divide the "
@@ -245,6 +248,6 @@ def _finite(size):
 
 
 def _inverse(number, exponent=0):
-    """1 / (number 2^exponent), at most the largest number."""
+    """Compute 1 / (number 2^exponent), up to the largest number."""
     with np.errstate(over="ignore"):
         return float(np.minimum(np.ldexp(1 / number, -exponent), np.finfo(np.float64).max))

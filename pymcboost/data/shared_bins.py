@@ -1,4 +1,4 @@
-"""Bins that several trainings share: made once for all rows, from which every training takes those of its own rows."""
+"""Bins shared by several trainings: made once for all rows; each training takes the bins of its own rows."""
 
 import threading
 
@@ -10,9 +10,9 @@ from pymcboost.data.rows import WeightedRows, by_class
 
 
 def bin_rows(data, max_bins, n_threads, *, small=False, categorical=()):
-    """`Bins` of the dense columns of ``data`` (`WeightedRows`), for trees.
+    """Compute `Bins` of the dense columns of ``data`` (`WeightedRows`), for trees.
 
-    Columns of ``categorical`` codes have a bin for every code; in ``small`` data, every column has one for every
+    Columns of ``categorical`` codes have a bin for every code; in ``small`` data, every column has a bin for every
     distinct value.
     """
     if data.comm.size > 1:
@@ -27,13 +27,13 @@ def bin_rows(data, max_bins, n_threads, *, small=False, categorical=()):
 
 
 def _levels(data, f):
-    """Codes that occur in a column of categories, on any worker."""
+    """Codes that occur in a categorical column on any worker."""
     codes = np.unique(data.comm.concatenate(np.unique(data.X[data.rows, f]).astype(np.float64)))
     return codes[~np.isnan(codes)].astype(np.int64)
 
 
 class SharedBins:
-    """Bins of dense columns over all rows of positive sample weight.
+    """Bins of dense columns over all rows with positive sample weight.
 
     They are made when a training first asks for them. Class weights and rows that are held out do not move their cuts.
 
@@ -53,7 +53,7 @@ class SharedBins:
         Communicator of the workers among which the rows are divided.
     """
 
-    # Whether the values of the rows are at hand, too.
+    # Whether the feature values of the rows are available, too.
     keeps_values = True
 
     def __init__(self, X, codes, weight, *, max_bins, n_threads, categorical, comm):
@@ -64,7 +64,7 @@ class SharedBins:
 
     @classmethod
     def of_coded_rows(cls, bins, comm):
-        """Bins of rows of which nothing else is kept, in the order of the rows."""
+        """Create the object for rows of which only the bins are stored, in the order of the rows."""
         shared = object.__new__(cls)
         shared.keeps_values, shared._comm, shared._bins, shared._lock = (
             False,
@@ -93,7 +93,7 @@ class SharedBins:
         return self._bins.taken(self._position[data.rows], self._comm, n_threads)
 
     def make(self, known=None):
-        """Bin all rows, unless that was done before. Where they are the rows ``known``, that array is kept."""
+        """Bin all rows, unless already done. If they are the rows ``known``, that array is stored."""
         with self._lock:
             if self._bins is None:
                 self._make(known)
@@ -113,5 +113,5 @@ class SharedBins:
 
 
 def binning_bytes(m, d, n_threads):
-    """Bytes of the codes of m rows of d columns while they are made."""
+    """Temporary memory for binning m rows of d columns, in bytes."""
     return m * d + 2200 * d + m * (20 + 50 * n_threads)

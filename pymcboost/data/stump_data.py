@@ -1,4 +1,4 @@
-"""Training data of decision stumps: columns binned or presorted once per training, in the layouts that are scanned."""
+"""Training data of decision stumps: columns binned or sorted once per training, in layouts for scans."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from pymcboost.data.stump_scans import Scan, SummedScan
 
 __all__ = ["SMALL_DATA", "DividedData", "TrainingData", "layout"]
 
-# Columns with at least this share of rows in one bin are listed without them.
+# If a bin has at least this share of the rows, only the other rows of the column are stored.
 SKEWED = 0.6
 
 
 class TrainingData(TrainingRows):
-    """`TrainingRows` and their features in the form that stumps are searched in.
+    """`TrainingRows` with their features in the layouts in which stumps are searched.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class TrainingData(TrainingRows):
         Bins of all rows of dense X, which these rows are some of. Small data have bins of their own.
     """
 
-    # How the stores are scanned, and whether sums of weights are exact in any order.
+    # The class that scans the stores, and whether sums of weights are exact in any order.
     scan: Any = Scan
     exact = False
     # Whether columns of small data with more values than bins are searched exactly.
@@ -50,7 +50,7 @@ class TrainingData(TrainingRows):
             )
 
     def store_bytes(self, X, n_threads):
-        """Bytes of the columns in the form that is scanned, while it is made."""
+        """Bytes of the columns in their layout, while it is made."""
         m, d = X.shape
         if self.is_sparse:
             return X.nnz * 24 + 16 * min(d, X.nnz)
@@ -59,11 +59,11 @@ class TrainingData(TrainingRows):
 
     @property
     def n_entries(self):
-        """Numbers touched by one scan of the data for one class block: the measure of work for choosing threads."""
+        """Numbers read by one scan of the data for one block of classes; it determines the number of threads."""
         return sum(store.n_entries for store in self.stores)
 
     def _split_missing(self, n_missing, weight_of):
-        """Whether the missing values of each column may be split from all others: both sides must weigh enough."""
+        """Whether each column's missing values may be split from all others; both sides must be heavy enough."""
         allowed = (n_missing > 0) & (n_missing < self.total_rows)
         if self.least_weight > 0:
             for f in np.flatnonzero(allowed):
@@ -72,7 +72,7 @@ class TrainingData(TrainingRows):
         return allowed
 
     def _weight_of(self, rows):
-        """Weight of rows, those of all workers together."""
+        """Total weight of rows over all workers."""
         return self.comm.sum(self.weight[rows].sum(keepdims=True))[0]
 
     def _bins(self, shared, max_bins, n_threads):
@@ -122,7 +122,7 @@ class TrainingData(TrainingRows):
         return stores
 
     def _others(self, bins):
-        """Rows of this worker outside the most frequent bin of every column."""
+        """Number of this worker's rows outside the most frequent bin of every column."""
         return self.n_rows - bins.mode_rows
 
     def _sparse_stores(self, max_bins, n_threads):
@@ -135,16 +135,16 @@ class TrainingData(TrainingRows):
 
 
 class DividedData(TrainingData):
-    """`TrainingData` of rows that are divided among workers: their stumps follow from exact sums over all of them.
+    """`TrainingData` for rows divided among workers: stumps are found by exact sums over all of them.
 
-    Columns are binned, also in small data. Sparse ones have the bins that they would have as dense ones: those of the
-    rows of this training alone. Rows of which only bins are kept have these.
+    Columns are binned, also in small data. Sparse columns have the same bins as in dense form, computed only from the
+    rows of this training. Rows that are stored as bins keep their bins.
     """
 
     scan, exact, sorts = SummedScan, True, False
 
     def store_bytes(self, X, n_threads):
-        """As `TrainingData.store_bytes`."""
+        """See `TrainingData.store_bytes`."""
         return (
             X.nnz * 96 + 1100 * min(X.shape[1], X.nnz)
             if self.is_sparse
@@ -191,12 +191,12 @@ class DividedData(TrainingData):
 
 
 def _missing_code(has_missing, split_missing):
-    """See `missing` of `Tiles`."""
+    """Codes for the ``missing`` field of `Tiles`."""
     return np.where(has_missing, np.where(split_missing, 1, 2), 0).astype(np.uint8)
 
 
 def _sorted(found, features, split_missing):
-    """The layout of presorted columns, those of ``features`` alone."""
+    """Layout of sorted columns, only for ``features``."""
     thresholds = [
         _with_missing(cuts, n) for cuts, n in zip(found.cuts, found.n_missing, strict=True)
     ]
@@ -207,5 +207,5 @@ def _sorted(found, features, split_missing):
 
 
 def _with_missing(thresholds, n_missing):
-    """Missing values can also be split from all others: by the largest threshold there is."""
+    """Add the largest possible threshold, which splits missing values from all others."""
     return np.append(thresholds, LARGEST_THRESHOLD) if n_missing else thresholds

@@ -1,4 +1,4 @@
-"""Layouts of binned and presorted columns that the search for decision stumps reads."""
+"""Layouts of binned and sorted columns for the search of decision stumps."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +10,7 @@ from pymcboost._kernels import stump_histograms as _histograms
 from pymcboost._kernels import stumps as _stumps
 from pymcboost._kernels.aligned import aligned_zeros
 
-# Columns share a byte only where the histogram work saved outweighs the summing down.
+# Columns share a byte only with at least this many rows, so that the time saved outweighs the summing.
 BUNDLE_ROWS = 512
 
 
@@ -26,20 +26,20 @@ class StumpLayout:
 
     @property
     def n_entries(self):
-        """Numbers touched by one scan for one block of classes."""
+        """Numbers read by one scan for one block of classes."""
         return self.codes.size
 
     @property
     def has_missing(self):
-        """Whether a column has missing values."""
+        """Whether any column has missing values."""
         return bool(np.any(self.missing))
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
-        """Fill a `stumps.Target` with what the splits of all slots give for ``gradient`` (n_blocks, m, lanes)."""
+        """Fill a `stumps.Target` with the results of all slots' splits for ``gradient`` (n_blocks, m, lanes)."""
         raise NotImplementedError
 
     def fill(self, rounded, sums, at, scratch, cells, n_threads):
-        """Histograms of all slots, from rows ``at`` of ``cells`` on, of a gradient in units; see the kernel."""
+        """Fill histograms of all slots, from rows ``at`` of ``cells`` on, with an integer gradient; see the kernel."""
         raise NotImplementedError
 
     @property
@@ -48,11 +48,11 @@ class StumpLayout:
         return self.missing > 0
 
     def side(self, slot, pos, nan_left, h):
-        """Outputs of one split on the training rows, -1 on its left, go into ``h`` (m,)."""
+        """Write the outputs of a split on the training rows, -1 on its left, into ``h`` (m,)."""
         raise NotImplementedError
 
     def sides(self, slots, codes, to, h, n_threads):
-        """Outputs of several splits, 2 pos + nan_left in ``codes``, go into the rows ``to`` of ``h`` (P, m)."""
+        """Write the outputs of several splits, encoded as 2 pos + nan_left, into the rows ``to`` of ``h`` (P, m)."""
         for slot, code, row in zip(slots, codes, to, strict=True):
             self.side(slot, code >> 1, bool(code & 1), h[row])
 
@@ -72,7 +72,7 @@ class Tiles(StumpLayout):
 
     @classmethod
     def of(cls, codes, features, all_bins, missing_code, thresholds_of, n_threads, total_rows):
-        """Put these columns of ``codes`` (d, m) into tiles; ``total_rows`` are those of all workers."""
+        """Put these columns of ``codes`` (d, m) into tiles; ``total_rows`` counts the rows of all workers."""
         m = codes.shape[1]
         byte_slots = (
             _bundle(features, all_bins) if total_rows >= BUNDLE_ROWS else [[f] for f in features]
@@ -108,7 +108,7 @@ class Tiles(StumpLayout):
     def of_entries(
         cls, bins, at, all_bins, missing_code, thresholds, n_threads, n_rows, total_rows
     ):
-        """The columns ``at`` of `ListedBins` as tiles; what is by column is of all of them."""
+        """Put the columns ``at`` of `ListedBins` into tiles; the other arrays cover all columns."""
         codes, place = np.empty((len(at), n_rows), dtype=np.uint8), np.full(len(bins.cuts), -1)
         codes[:], place[at] = bins.usual[at, None], np.arange(len(at))
         for f, rows, its in bins.entries:
@@ -131,14 +131,14 @@ class Tiles(StumpLayout):
         return np.repeat(np.arange(len(self.byte_ptr) - 1, dtype=np.int32), np.diff(self.byte_ptr))
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
-        """As `StumpLayout.search`: histograms of the bytes."""
+        """See `StumpLayout.search`; uses histograms of the bytes."""
         _stumps.search_tiles(
             gradient, self.codes, self.byte_cells, self.byte_ptr, self.stride, self.bins, self.missing, tie, scratch,
             result, n_threads,
         )  # fmt: skip
 
     def fill(self, rounded, sums, at, scratch, cells, n_threads):
-        """As `StumpLayout.fill`."""
+        """See `StumpLayout.fill`."""
         _histograms.fill_tiles(
             rounded,
             self.codes,
@@ -153,7 +153,7 @@ class Tiles(StumpLayout):
         )
 
     def side(self, slot, pos, nan_left, h):
-        """As `StumpLayout.side`."""
+        """See `StumpLayout.side`."""
         byte = self.byte[slot]
         _stumps.side_tile(
             self.codes[byte // 4],
@@ -167,7 +167,7 @@ class Tiles(StumpLayout):
         )
 
     def sides(self, slots, codes, to, h, n_threads):
-        """As `StumpLayout.sides`, several in parallel."""
+        """See `StumpLayout.sides`; several run in parallel."""
         _stumps.side_tiles(
             self.codes,
             self.byte,
@@ -184,7 +184,7 @@ class Tiles(StumpLayout):
 
 @dataclass(frozen=True)
 class Lists(StumpLayout):
-    """Skewed columns: rows outside the most frequent bin, and their codes."""
+    """Skewed columns: only rows outside the most frequent bin, and their codes."""
 
     ptr: np.ndarray
     rows: np.ndarray
@@ -206,7 +206,7 @@ class Lists(StumpLayout):
 
     @classmethod
     def of_entries(cls, bins, at, all_bins, missing_code, thresholds):
-        """The columns ``at`` of `ListedBins`; what is by column is of all of them."""
+        """List the columns ``at`` of `ListedBins`; the other arrays cover all columns."""
         none = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
         place, parts = np.full(len(bins.cuts), -1), [none] * len(at)
         place[at] = np.arange(len(at))
@@ -222,14 +222,14 @@ class Lists(StumpLayout):
         )  # fmt: skip
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
-        """As `StumpLayout.search`: histograms of the bytes."""
+        """See `StumpLayout.search`; uses histograms of the listed rows."""
         _stumps.search_lists(
             gradient, sums, self.ptr, self.rows, self.codes, self.mode, self.bins, self.missing, tie, scratch, result,
             n_threads,
         )  # fmt: skip
 
     def fill(self, rounded, sums, at, scratch, cells, n_threads):
-        """As `StumpLayout.fill`."""
+        """See `StumpLayout.fill`."""
         _histograms.fill_lists(
             rounded,
             sums,
@@ -245,7 +245,7 @@ class Lists(StumpLayout):
         )
 
     def side(self, slot, pos, nan_left, h):
-        """As `StumpLayout.side`."""
+        """See `StumpLayout.side`."""
         part = slice(self.ptr[slot], self.ptr[slot + 1])
         _stumps.side_list(
             self.rows[part],
@@ -261,7 +261,7 @@ class Lists(StumpLayout):
 
 @dataclass(frozen=True)
 class Sorted(StumpLayout):
-    """Presorted columns, dense or sparse."""
+    """Sorted columns, dense or sparse."""
 
     ptr: np.ndarray
     order: np.ndarray
@@ -271,28 +271,28 @@ class Sorted(StumpLayout):
 
     @property
     def n_entries(self):
-        """Numbers touched by one scan for one block of classes."""
+        """Numbers read by one scan for one block of classes."""
         return self.order.size
 
     @property
     def has_missing(self):
-        """As `StumpLayout.has_missing`."""
+        """See `StumpLayout.has_missing`."""
         return bool(np.any(self.n_missing))
 
     @property
     def sees_missing(self):
-        """As `StumpLayout.sees_missing`."""
+        """See `StumpLayout.sees_missing`."""
         return self.n_missing > 0
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
-        """As `StumpLayout.search`: histograms of the bytes."""
+        """See `StumpLayout.search`; scans the sorted entries."""
         _stumps.search_sorted(
             gradient, sums, self.ptr, self.order, self.n_missing, self.default_at, self.split_missing, tie, result,
             n_threads,
         )  # fmt: skip
 
     def side(self, slot, pos, nan_left, h):
-        """As `StumpLayout.side`."""
+        """See `StumpLayout.side`."""
         part = slice(self.ptr[slot], self.ptr[slot + 1])
         _stumps.side_sorted(
             self.order[part], self.n_missing[slot], self.default_at[slot], pos, nan_left, h
@@ -300,7 +300,7 @@ class Sorted(StumpLayout):
 
 
 def _bundle(features, n_bins):
-    """Groups of columns whose bins multiply to at most 256 cells, largest first."""
+    """Group columns so that the product of their bins is at most 256, largest columns first."""
     bytes_, cells = [], []
     start = 0
     for f in sorted(features, key=lambda f: (-n_bins[f], f)):

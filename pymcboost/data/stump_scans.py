@@ -1,4 +1,4 @@
-"""Scans of all columns for stumps: of this worker's rows in floating point, or of those of all workers in integers."""
+"""Scans of all columns for stumps: of this worker's rows in floating point, or of all workers' rows in integers."""
 
 import numpy as np
 
@@ -9,11 +9,12 @@ from pymcboost._kernels.exact import magic_of, unit_of
 from pymcboost.comm import shares
 from pymcboost.data.rows import TIE, layout
 
-# Histograms have 32 bits up to so many rows of all workers: a row of the mean weight of its class's column has 13 bits
-# there or more, and the sum of all 30. Else they are whole float64, in which the sum of all has 50 bits.
+# Up to this many rows over all workers, histograms are 32-bit integers: a row with the mean weight of its class's
+# column then has 13 bits or more, and the total has 30. With more rows, they are integers in float64, and the total
+# has 50 bits.
 NARROW_ROWS = 1 << 17
 NARROW_BITS, WIDE_BITS = 30, 50
-# Parts of the rows that are summed apart.
+# Number of parts of the rows that are summed separately.
 PARTS = 64
 
 
@@ -41,7 +42,7 @@ class Scan:
         self.needs_sums = any(store.needs_sums for store in data.stores)
 
     def __call__(self, gradient, targets):
-        """Fill the targets of the layouts with what ``gradient`` (n_blocks, m, lanes) gives."""
+        """Fill the targets of the layouts with the results for ``gradient`` (n_blocks, m, lanes)."""
         if self.needs_sums:
             _stumps.totals(gradient, self.sums)
         for store, target in zip(self.stores, targets, strict=True):
@@ -49,7 +50,7 @@ class Scan:
 
 
 class SummedScan:
-    """Scan of the rows of all workers: histograms of integers are filled, added up, and scanned by every worker.
+    """Scan of all workers' rows: integer histograms are filled, added up, and scanned by every worker.
 
     Large histograms are scattered: a worker gets the sums of a share of the slots and scans it, and all get what it
     finds, where that is less than half of the histograms.
@@ -84,7 +85,7 @@ class SummedScan:
         self._partial = np.zeros((PARTS, n_blocks, self.lanes), dtype=np.int64)
 
     def __call__(self, gradient, targets):
-        """As `Scan.__call__`."""
+        """See `Scan.__call__`."""
         unit = self._unit(gradient)
         _histograms.rounded(gradient, 1 / unit, self.rounded, self.n_threads)
         _histograms.totals(self.rounded, self.sums)
@@ -104,7 +105,7 @@ class SummedScan:
         )  # fmt: skip
 
     def _scan_share(self, result, unit):
-        """Scan this worker's share of the slots. The result has what all find: its bits of one, and zeros of others."""
+        """Scan this worker's share of the slots; the bits of the others are 0, so that the sum is the result of all."""
         rank = self.comm.rank
         begin, end = self._slots[rank : rank + 2]
         self.comm.sum_scatter(self.cells, np.diff(self._rows), sure=True)
@@ -118,7 +119,7 @@ class SummedScan:
         self.comm.sum(result.bits, sure=True)
 
     def _unit(self, gradient):
-        """Unit of the histograms, a power of two: no sum of a column's sizes has more than `bits` bits in it."""
+        """Unit of the histograms, a power of two; no sum of a column's absolute values then exceeds `bits` bits."""
         n = self.total_rows
         ends = np.array([gradient.max(initial=0.0), -gradient.min(initial=0.0)], dtype=np.float64)
         top = float(self.comm.maximum(ends).max())

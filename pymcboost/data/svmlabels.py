@@ -1,16 +1,16 @@
-"""LIBSVM text whose rows begin with lists of labels: `3,17,201 1:0.5 ...`; a row without labels begins with a space."""
+"""Multi-label LIBSVM text: `3,17,201 1:0.5 ...`. A row without labels begins with a space."""
 
 import numpy as np
 
 from pymcboost.data import archives
 
-# Bytes of lines that are taken at once.
+# Number of bytes of lines that are read at once.
 STEP = 1 << 16
 LARGEST = 2**53
 
 
 class LabelLists:
-    """A stream of `archives.open_text` with 0 in the place of each list, which it keeps.
+    """Stream that stores the lists of labels, and puts a 0 in place of each.
 
     Columns of what follows stay where they are, for messages.
 
@@ -34,7 +34,7 @@ class LabelLists:
         self._rest, self._number, self.lists = b"", 0, []
 
     def readinto(self, buffer):
-        """Fill a buffer as far as there is text; the number of bytes."""
+        """Fill a buffer as far as there is text; return the number of bytes."""
         if not self._rest:
             self._rest = b"".join(map(self._row, self._next_lines(min(STEP, len(buffer)))))
         part = self._rest[: len(buffer)]
@@ -43,7 +43,7 @@ class LabelLists:
         return len(part)
 
     def _next_lines(self, size):
-        """Lines of so many bytes or more; fewer at the end."""
+        """Yield lines of at least ``size`` bytes in total; fewer at the end."""
         while size > 0 and (line := archives.next_line(self._lines, self._check)):
             size -= len(line)
             yield line
@@ -84,14 +84,14 @@ class LabelLists:
         return tuple(sorted(found))
 
     def y(self):
-        """The lists as an array of objects (m,)."""
+        """The lists, as an object array (m,)."""
         y = np.empty(len(self.lists), dtype=object)
         y[:] = self.lists
         return y
 
 
 def indicator(lists, labels=None):
-    """Indicator uint8 (m, K) of lists, and the labels (K,), those of all lists where None; others are left out."""
+    """Indicator uint8 (m, K) of lists, and its labels (K,): by default all that occur; others are ignored."""
     size = [len(one) for one in lists]
     found = np.array([label for one in lists for label in one], dtype=np.int64)
     labels = np.unique(found) if labels is None else np.asarray(labels)
@@ -103,7 +103,7 @@ def indicator(lists, labels=None):
 
 
 def lists_of(y, n_rows):
-    """Labels of every row, increasing: from an indicator, whose columns they number from 0, or from lists."""
+    """Labels of every row, ascending: from lists, or from an indicator, whose columns are numbered from 0."""
     if hasattr(y, "toarray"):
         y = y.toarray()
     if not (isinstance(y, np.ndarray) and y.ndim == 2):

@@ -1,4 +1,4 @@
-"""LIBSVM text: reading to dense float32 or compressed sparse rows."""
+"""Reader of LIBSVM text, to dense float32 or compressed sparse rows."""
 
 from contextlib import contextmanager, nullcontext
 from os import PathLike
@@ -13,12 +13,12 @@ from pymcboost.data.svmwords import MAX_INDEX, explain, is_a_table, token
 from pymcboost.threads import available_memory, counted, in_words
 
 CHUNK = 1 << 19
-# Dense rows are easier for everybody; this much of them is never worth a sparse matrix.
+# Up to this size, rows are always dense by default, because dense rows are easier to use.
 SMALL_DENSE = 32 << 20
-# "auto" takes dense rows up to this many times the size of the compressed ones (about 17% of the entries present).
+# "auto" uses dense rows up to this multiple of the compressed size (with more than about 17% of the entries present).
 DENSE_RATIO = 3
 
-# In a representation.
+# Number of labels that a representation shows.
 LABELS_SHOWN = 5
 
 
@@ -96,7 +96,7 @@ class CompressedRows(NamedTuple):
 
 
 class _Rows:
-    """Growing compressed sparse rows, filled by the scanner."""
+    """Compressed sparse rows in growing arrays, which the scanner fills."""
 
     def __init__(self, name, memory_limit):
         self.name = name
@@ -106,7 +106,7 @@ class _Rows:
         self.labels, self.labelled = np.empty(0, np.float64), np.empty(0, np.uint8)
 
     def check_memory(self, size, what, remedy):
-        """Refuse ``size`` more bytes for ``what`` where they are not there."""
+        """Raise an error if ``size`` more bytes for ``what`` are not available."""
         if self.memory_limit is not None:
             room, where = (
                 self.memory_limit - self.held(),
@@ -120,14 +120,14 @@ class _Rows:
             )
 
     def held(self):
-        """Bytes held, whether or not they are in use."""
+        """Allocated bytes, used or not."""
         return sum(
             getattr(self, name).nbytes
             for name in ("indices", "values", "indptr", "labels", "labelled")
         )
 
     def reserve(self, scanner, length, expected):
-        """Make room for the rows of ``length`` more bytes; ``expected`` guesses the final (entries, rows)."""
+        """Make room for the rows in ``length`` more bytes of text; ``expected`` guesses the final (entries, rows)."""
         self._reserve(("indices", "values"), "entries", scanner.nnz, length // 4, expected[0])
         self._reserve(
             ("indptr", "labels", "labelled"), "rows", scanner.rows, length // 2, expected[1]
@@ -145,7 +145,7 @@ class _Rows:
                 self.check_memory(width * size, f"reading {size} {what}", remedy)
                 break
             except SvmlightMemoryError:
-                # The guess may be too high; only what these lines can need is a reason to give up.
+                # The guess may be too high; only the certain need of these lines is a reason to give up.
                 if size == sizes[0]:
                     raise
         for name, array in zip(names, arrays, strict=True):
@@ -155,7 +155,7 @@ class _Rows:
             setattr(self, name, new)
 
     def trim(self, rows, entries):
-        """Give back what is not in use."""
+        """Free the unused parts of the arrays."""
         sizes = {
             "indices": entries,
             "values": entries,
@@ -168,7 +168,7 @@ class _Rows:
 
 
 def refusal(name, code, scanner, buffer, lines=0):
-    """The error for the text at which the scanner stopped, ``lines`` lines after the beginning of the file."""
+    """Create the error for the text at which the scanner stopped, ``lines`` lines after the start of the file."""
     lines += scanner.line + 1
     if code == "conversion failed":
         return MemoryError(f"{name}:{lines}: no memory to convert a number")
@@ -188,7 +188,7 @@ def refusal(name, code, scanner, buffer, lines=0):
 
 @contextmanager
 def intact(name):
-    """Turn errors of reading a damaged archive into one that says so."""
+    """Turn errors of a damaged archive into one that says so."""
     try:
         yield
     except (OSError, *archives.DAMAGES) as error:
@@ -201,9 +201,9 @@ def intact(name):
 
 
 def _scan(stream, name, size, base, rows, lines=None):
-    """Read ``stream`` to its end into ``rows``; the scanner with its totals."""
+    """Read ``stream`` to its end into ``rows``; return the scanner with its totals."""
     scanner = svmtext.Scanner(1 if base == 1 else 0, 0 if base == 0 else 1)
-    # One byte more than the file, so that its end shows without another round.
+    # One byte more than the file, so that its end is noticed without another read.
     room = min(CHUNK, size + 1) if size else CHUNK
     buffer = bytearray(room + 1 + svmtext.PADDING)
     have = total = 0
@@ -355,9 +355,10 @@ def load_and_count(
     multilabel=False,
     lines=None,
 ):
-    """What `load_svmlight` returns; how many features the largest index asks for; and the number of entries.
+    """Result of `load_svmlight`, number of features needed for the largest index, and number of entries.
 
-    ``lines``: see `load_stream`. Entries are those of the text, also zeros and those of dropped features.
+    ``lines``: see `load_stream`. The number of entries counts those in the text, including zeros and dropped
+    features.
     """
     _checked(n_features, base, layout, memory_limit)
     stream, name, size, ours = archives.open_text(path)
@@ -381,9 +382,9 @@ def load_stream(
     multilabel=False,
     lines=None,
 ):
-    """`load_and_count` of a binary stream of about ``size`` bytes.
+    """Like `load_and_count`, for a binary stream of about ``size`` bytes.
 
-    ``lines``: the stream is a part of a file, which begins after so many lines; it may have no rows.
+    ``lines``: the stream is a part of a file, which starts after this many lines; it may have no rows.
     """
     rows = _Rows(name, memory_limit)
     with archives.buffered(stream) if multilabel else nullcontext(stream) as text, intact(name):
@@ -424,7 +425,7 @@ def load_stream(
 
 
 def _label_lists(text, name, rows):
-    """The stream without its lists of labels. A long line is there up to six times before the scanner sees it."""
+    """Wrap the stream to extract its lists of labels. A long line takes six times its size before it is scanned."""
 
     def refuse(*at):
         return SvmlightError("{}:{}:{}: {}".format(name, *at))
@@ -457,7 +458,7 @@ def _settle_base(name, base, scanner, rows, notices, before):
 
 
 def better_dense(m, n_features, entries):
-    """Whether rows with so many entries are held densely by default."""
+    """Whether rows with this many entries are dense by default."""
     return 4 * m * n_features <= max(SMALL_DENSE, DENSE_RATIO * (8 * entries + 8 * (m + 1)))
 
 
@@ -479,7 +480,7 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
     if drop:
         entries = svmtext.drop_beyond(rows.indptr, rows.indices, rows.values, n_features)
         rows.trim(m, entries)
-    # Both index arrays of one type: what SciPy itself makes and compiled readers of CSR expect.
+    # Both index arrays have one type, as SciPy makes them and compiled readers of CSR expect.
     if entries <= MAX_INDEX:
         index_type = np.int32
     else:

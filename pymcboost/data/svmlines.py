@@ -1,4 +1,4 @@
-"""LIBSVM text line by line: rows that are answered as they come."""
+"""LIBSVM text line by line, for rows that are answered as they arrive."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from pymcboost.data import archives
 from pymcboost.data.svmlight import CompressedRows, SvmlightMemoryError, intact, refusal
 from pymcboost.threads import available_memory, in_words
 
-# Most features of rows that are filled up; wider ones are compressed.
+# Maximum number of features of dense rows; wider ones are compressed.
 DENSE = 1 << 12
 # Bytes of memory for each byte of a long line: its copies, and the arrays of `_room`.
 MEMORY_A_BYTE = 25
 
 
 class Lines:
-    """Rows of a file, each as soon as its line is there.
+    """Rows of a file, each available as soon as its line is.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Lines:
                 self._stream.close()
 
     def _check(self, size):
-        """Refuse a line of which so many bytes are read where there is no memory for it."""
+        """Refuse a line of which ``size`` bytes are read if there is not enough memory for it."""
         room, needed = available_memory(), MEMORY_A_BYTE * size
         if room is not None and needed > room:
             raise SvmlightMemoryError(

@@ -1,9 +1,9 @@
-"""What is wrong with a line of LIBSVM text, in words."""
+"""Error messages for lines of LIBSVM text."""
 
 MAX_INDEX = 2**31 - 1
 
 
-# By code of the scanner.
+# By error code of the scanner.
 WORDS = {
     "label not number": "label {token} is not a number; map class names to numbers first, or use CSV, which takes text",
     "label range": "label {token} is out of range; labels must be finite and within +-2^53, beyond which some would "
@@ -34,7 +34,7 @@ def shortened(text):
 
 
 def token(buffer, offset):
-    """The offending token as quoted text, cut to a readable length."""
+    """The invalid token: quoted and shortened, and as text."""
     end = offset
     while end < offset + 60 and buffer[end] not in b" \t\r\n#":
         end += 1
@@ -43,7 +43,7 @@ def token(buffer, offset):
 
 
 def explain(code, token, text, previous):
-    """Words for an error code of the scanner."""
+    """Message for an error code of the scanner."""
     index = text.partition(":")[0]
     if code == "index order":
         same = "occurs twice" if int(index) == previous else f"follows {previous}"
@@ -52,6 +52,6 @@ def explain(code, token, text, previous):
 
 
 def is_a_table(line):
-    """Whether a line that is no row in LIBSVM format looks like comma-separated values or the like."""
+    """Whether a line that is not LIBSVM text looks like comma-separated values or similar."""
     text = line.partition(b"#")[0].strip()
     return b":" not in text and any(separator in text for separator in (b",", b";", b"\t"))

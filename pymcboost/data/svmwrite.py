@@ -1,4 +1,4 @@
-"""LIBSVM text: writing."""
+"""Writer of LIBSVM text."""
 
 import os
 import sys
@@ -57,7 +57,7 @@ def dump_svmlight(
         raise ValueError(
             f"y has type {y.dtype}, but LIBSVM labels are numbers; encode the labels first"
         )
-    # As Python's numbers: a double takes 2^53 + 1 for 2^53.
+    # Compared as Python numbers, because a double rounds 2^53 + 1 to 2^53.
     if not several and (
         not np.isfinite(y).all()
         or (y.size and not -(2**53) <= y.min().item() <= y.max().item() <= 2**53)
@@ -89,14 +89,14 @@ def dump_svmlight(
 
 
 def _several(y):
-    """Whether labels are those of rows that may have any number."""
+    """Whether labels are multi-label."""
     if hasattr(y, "toarray") or getattr(y, "ndim", 1) == 2:
         return True
     return len(y) > 0 and all(isinstance(one, (list, tuple, set, frozenset)) for one in y)
 
 
 def _decimals(values):
-    """Shortest decimal text of each float32 that reads back as the same float32 (by way of double)."""
+    """Shortest decimal text of each float32 that reads back, via a double, as the same float32."""
     texts = values.astype("U32")
     wrong = np.flatnonzero(
         (texts.astype(np.float64).astype(np.float32) != values) & ~np.isnan(values)
@@ -106,7 +106,7 @@ def _decimals(values):
 
 
 def _write_lines(X, y, base, sparse, block=1024):
-    """The file's lines; values are turned into text by blocks of rows, which is where the time goes."""
+    """Yield the lines of the file. Values are converted by blocks of rows, which takes most of the time."""
     for first in range(0, X.shape[0], block):
         rows = min(block, X.shape[0] - first)
         if sparse:
@@ -124,7 +124,7 @@ def _write_lines(X, y, base, sparse, block=1024):
         stops = np.searchsorted(row, np.arange(rows + 1)).tolist()
         for i in range(rows):
             label, own = y[first + i], entries[stops[i] : stops[i + 1]]
-            if isinstance(label, list):  # a row of nothing would be a blank line
+            if isinstance(label, list):  # an empty row would be a blank line
                 label, own = ",".join(map(str, label)), own or [f" {base}:0"] * (not label)
             else:
                 label = int(label) if y.dtype.kind in "bui" else format(float(label), ".17g")

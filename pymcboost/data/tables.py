@@ -1,4 +1,4 @@
-"""CSV and Parquet files, read by pandas: numbers as features, one column of labels."""
+"""CSV and Parquet files, read by pandas: numeric features, and one column of labels."""
 
 import csv
 import io
@@ -12,17 +12,17 @@ from pymcboost.data import archives
 from pymcboost.data.svmlight import SvmlightError, intact
 from pymcboost.threads import available_memory, in_words
 
-# Labels that are whole numbers; with leading zeros they are text. As many digits as int() takes in any Python.
+# Whole numbers as labels; with leading zeros they are text. No more digits than int() accepts in any Python.
 WHOLE = re.compile(r"\s*([+-]?(?:0|[1-9]\d{0,599}))(?:\.0*)?\s*")
-# Where several occur equally often in the first line, the first of these parts the columns.
+# If several separators occur equally often in the first line, the first in this list is used.
 SEPARATORS = ("\t", ";", "|", ",")
-# Most bytes of a line.
+# Maximum number of bytes of a line.
 LONGEST = 1 << 24
-# Bytes of memory that a value of a CSV file takes beside its text: where it begins, as pandas notes it twice, and X.
+# Memory for a value of a CSV file besides its text, in bytes: its position, which pandas stores twice, and X.
 MEMORY_A_VALUE = 18
-# Share of a file from which on what it takes as a whole is known, and the least part in bytes.
+# After reading this share of a file, but at least this many bytes, its total memory is estimated.
 SEEN, LEAST_SEEN = 1 / 16, 1 << 20
-# Bytes of a Parquet file that are read at once.
+# Number of bytes of a Parquet file that are read at once.
 PIECE = 1 << 24
 
 
@@ -31,11 +31,11 @@ class TableError(SvmlightError):
 
 
 class TableMemoryError(TableError, MemoryError):
-    """A file that does not fit into the free memory; raised before the memory is taken."""
+    """A file that does not fit into free memory; raised before the memory is allocated."""
 
 
 class TableData(NamedTuple):
-    """What `read_table` returns.
+    """Result of `read_table`.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class TableData(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How a CSV file is laid out.
+    """Layout of a CSV file.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ def read_table(path, kind, choose, as_text=None, layout=None):
 
 
 class _Room:
-    """The memory that is free before a file is read.
+    """Memory that is free before a file is read.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class _Room:
         self.name, self.size, self._free = name, size, available_memory()
 
     def check(self, needed):
-        """Refuse a file that needs so many bytes where they are not free."""
+        """Refuse a file that needs more bytes than are free."""
         if self._free is not None and needed > self._free:
             raise TableMemoryError(
                 f"{self.name}: reading the file takes at least {in_words(needed)} of memory, "
@@ -153,14 +153,14 @@ class _Room:
             )
 
     def check_part(self, needed, read):
-        """The same for ``read`` bytes, which need so many; of the whole file as soon as enough of it is seen."""
+        """Check the memory for ``read`` bytes, or for the whole file once enough of it has been read."""
         if self.size and read >= max(LEAST_SEEN, SEEN * self.size):
             needed *= max(self.size / read, 1)
         self.check(int(needed))
 
 
 def _csv(pandas, file, *, room, choose, as_text, layout):
-    """The frame of a CSV file, the columns of features and labels, and the places of those that are text."""
+    """Read a CSV file: the frame, the columns of features and labels, and the positions of text columns."""
     layout, name = layout or Layout(), room.name
     first = file.readline(LONGEST)
     if other := archives.other_format(first, name):
@@ -189,12 +189,12 @@ def _csv(pandas, file, *, room, choose, as_text, layout):
         )
         texts = _chosen(names, as_text, f"{name}:1")
         as_written = [names[j] for j in texts] + ([] if label is None else [label])
-        # From 3.1 on the nearest float is what pandas reads by default.
+        # From pandas 3.1 on, the nearest float is the default.
         exactly = {"float_precision": "round_trip"} if _version(pandas) < (3, 1) else {}
         with warnings.catch_warnings():
             warnings.simplefilter(
                 "error", pandas.errors.ParserWarning
-            )  # values of long rows would be dropped
+            )  # otherwise, values of long rows would be dropped
             frame = pandas.read_csv(
                 rest,
                 sep=separator,
@@ -224,9 +224,9 @@ def _version(pandas):
 
 
 class _Lines(io.RawIOBase):
-    """A line that was read already, or none, and the rest of its file.
+    """A line that was already read, if any, followed by the rest of its file.
 
-    Lines must have an end, and the memory room for what is made of the lines: text, and ``n_columns`` values each.
+    Lines must have an end, and the memory must suffice for the text and for ``n_columns`` values of each line.
     """
 
     def __init__(self, line, file, room, n_columns):
@@ -239,7 +239,7 @@ class _Lines(io.RawIOBase):
         return True
 
     def readinto(self, view):
-        """Fill a part of a buffer; how many bytes."""
+        """Fill a part of a buffer; return the number of bytes."""
         if not self._line:
             return self._read_on(view)
         part, self._line = self._line[: len(view)], self._line[len(view) :]
@@ -301,7 +301,7 @@ def _parquet(pandas, file, *, room, choose, as_text, layout):
 
 
 def _content(file, room):
-    """All bytes of a file, if the memory has room for them."""
+    """Read all bytes of a file, if they fit into memory."""
     room.check(room.size)
     content = bytearray()
     while piece := file.read(PIECE):
@@ -311,10 +311,10 @@ def _content(file, room):
 
 
 def _memory_of_value(kind):
-    """Bytes that a value of an Arrow type takes: there, in a column of pandas with its mask, and in X."""
+    """Bytes for a value of an Arrow type: in Arrow, in a pandas column with its mask, and in X."""
     try:
         width = max(1, kind.bit_width // 8)
-    except ValueError:  # text, of which at least the place is kept
+    except ValueError:  # text, which takes at least an offset
         width = 8
     return 2 * width + 1 + np.dtype(np.float32).itemsize
 
@@ -335,7 +335,7 @@ def _chosen(head, choose, where, remedy=""):
 
 
 def _numbers(pandas, column, where):
-    """A column as float32; missing values as NaN."""
+    """Convert a column to float32, with missing values as NaN."""
     types, kind = pandas.api.types, column.dtype
     if types.is_numeric_dtype(kind) or types.is_bool_dtype(kind):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -367,7 +367,7 @@ def _numbers(pandas, column, where):
 
 
 def _plain(column, name):
-    """Labels or categories as a list of integers, text and so on; missing ones are None or NaN."""
+    """Labels or categories as a list of integers, text and so on; missing values are None or NaN."""
     values = column.astype(object).tolist()
     strange = next(
         (value for value in values if not isinstance(value, (str, int, float, type(None)))), None
@@ -383,14 +383,14 @@ def _stripped(value):
 
 
 def _label(value):
-    """A label as text, "" where there is none; whole numbers have no exponent."""
+    """A label as text, or "" if it is missing; whole numbers are written without an exponent."""
     if value is None or value != value:
         return ""
     return f"{value:.0f}" if isinstance(value, float) and abs(value) >= 1e16 else str(value).strip()
 
 
 def is_number(text):
-    """Whether a text is one number."""
+    """Whether a text is a single number."""
     try:
         float(text)
     except ValueError:
@@ -399,13 +399,13 @@ def is_number(text):
 
 
 def whole(label):
-    """The integer that a label is, else None."""
+    """The integer that a label represents, or None."""
     found = WHOLE.fullmatch(label)
     return int(found[1]) if found else None
 
 
 def column_named(head, name):
-    """The column with this name or, where there is none, with this number, from 1 on; else an error."""
+    """Name of the column with this name or, if there is none, with this number, counted from 1; otherwise an error."""
     if name in head:
         return name
     if name.isdecimal() and 1 <= int(name) <= len(head):

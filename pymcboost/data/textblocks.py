@@ -1,4 +1,4 @@
-"""Parts of LIBSVM text that begin and end with lines."""
+"""Parts of LIBSVM text that consist of whole lines."""
 
 import io
 
@@ -6,7 +6,7 @@ BLOCK = 1 << 24
 
 
 class LineRange(io.RawIOBase):
-    """The lines of a file that begin in one of ``parts`` equal ranges of its bytes: each line is in one of them.
+    """The lines of a file that start in one of ``parts`` equal ranges of its bytes; parts never share a line.
 
     Attributes
     ----------
@@ -21,16 +21,16 @@ class LineRange(io.RawIOBase):
         self._file.seek(self.begin)
 
     def _next_line(self, at):
-        """The first line that begins at this place or after it."""
+        """Position of the first line that starts at ``at`` or later."""
         if at:
             self._file.seek(at - 1)
             while (part := self._file.readline(BLOCK)) and not part.endswith(b"\n"):
-                pass  # a line of any length is passed over in pieces
+                pass  # skips a line of any length in pieces
             return self._file.tell()
         return 0
 
     def count_lines(self):
-        """How many lines the range has."""
+        """Count the lines of the range."""
         found, last = 0, b"\n"
         while block := self.read(BLOCK):
             found, last = found + block.count(b"\n"), block[-1:]
@@ -42,7 +42,7 @@ class LineRange(io.RawIOBase):
         return True
 
     def readinto(self, view):
-        """Fill a part of a buffer; how many bytes."""
+        """Fill a part of a buffer; return the number of bytes."""
         with memoryview(view) as view:
             return self._file.readinto(view[: max(self.end - self._file.tell(), 0)])
 

@@ -13,16 +13,16 @@ from pymcboost.data.rows import TrainingRows
 from pymcboost.data.shared_bins import bin_rows
 from pymcboost.data.tree_layouts import LANES, entries_of, lanes_of, tiles_of
 
-# Histograms of all leaves are kept, for subtraction, while they take no more than this per thread.
+# Histograms of all leaves are kept for subtraction, if they take no more than this per thread.
 POOL_BYTES = 1 << 30
-# In cells of two words with a count of weights, that has 24 bits and h has 38 with fewer rows, else both have 31.
+# In two-word cells with a count of weights, the count has 24 bits and h 38 with fewer rows; otherwise both have 31.
 MANY_ROWS = 1 << 23
-# Where h and the count share a word, g stays below this. More would change models.
+# If h and the count share a word, g stays below this. Changing it would change models.
 ROOM_BESIDE = 2.0**46
 
 
 class TreeData(TrainingRows):
-    """`TrainingRows` and their features as bins.
+    """`TrainingRows` with their features as bins.
 
     Attributes
     ----------
@@ -67,14 +67,14 @@ class TreeData(TrainingRows):
 
     @cached_property
     def tiles(self):
-        """The columns as `Tiled`, what trees of one class are grown on."""
+        """The columns as `Tiled`, for growing trees of one class."""
         return tiles_of(self.columns)
 
-    # Of rows that may have any number of labels: ones and zeros (m, K); ``y`` is 0 then.
+    # Multi-label data: ones and zeros (m, K); ``y`` is then 0.
     labels = None
 
     def label_places(self, width):
-        """Where the labels of the rows are in a matrix (m, width), as numbers of its items."""
+        """Positions of the rows' labels in a flattened matrix (m, width)."""
         if self._places is None:
             row, label = np.nonzero(self.labels)
             self._places = row * width + label
@@ -93,12 +93,12 @@ class TreeData(TrainingRows):
 
     @property
     def n_entries(self):
-        """Numbers touched by one scan of all rows."""
+        """Numbers read by one scan of all rows."""
         return self.columns.n_entries
 
     @property
     def column(self):
-        """Columns of X that the features are."""
+        """Columns of X to which the features belong."""
         return self.columns.column
 
     def threshold_of(self, feature, pos):
@@ -110,17 +110,17 @@ class TreeData(TrainingRows):
 
     @property
     def set_words(self):
-        """Words of 64 bits of the largest set of categories."""
+        """Number of 64-bit words of the largest set of categories."""
         return max((-(-len(its) // 64) for its in self.columns.levels.values()), default=0)
 
     def histogram_bytes(self, cell_words):
-        """Bytes of the histograms of all features in a node of a tree of one class."""
+        """Bytes of the histograms of all features in a node, for a tree of one class."""
         ends = range(0, self.columns.n_lanes, LANES)
         cells = sum(int(self.columns.lane_cells[at : at + LANES].max()) for at in ends)
         return 8 * cell_words * (LANES * cells + self.columns.n_sparse)
 
     def pools(self, cell_words, max_leaves):
-        """Whether the histograms of all leaves of a tree may be kept."""
+        """Whether the histograms of all leaves of a tree fit into the pool."""
         return 8 * cell_words * self.tiles.n_cells * max_leaves <= POOL_BYTES
 
 
@@ -148,7 +148,7 @@ class Grown:
 
     @classmethod
     def empty(cls, n, max_leaves, n_rows, set_words=0, zeros=np.zeros):
-        """Room for ``n`` trees; what there is for every row as `TrainingRows.zeros` gives it."""
+        """Allocate ``n`` trees; arrays over rows are made by ``zeros``, such as `TrainingRows.zeros`."""
         ints = (np.zeros((n, max_leaves), dtype=np.int32) for _ in range(3))
         floats = (np.zeros((n, max_leaves)) for _ in range(2))
         return cls(
@@ -161,7 +161,7 @@ class Grown:
         )
 
     def tree(self, j, data):
-        """Tree j as (column, threshold, nan_left, right, value, gain), its splits in preorder."""
+        """Tree j as (column, threshold, nan_left, right, value, gain), with splits in preorder."""
         s = int(self.n_splits[j])
         feature, pos = self.feature[j, :s], self.pos[j, :s]
         threshold = data.threshold_of(feature, pos)
@@ -169,7 +169,7 @@ class Grown:
         return data.column[feature], threshold, self.nan_left[j, :s], self.right[j, :s], value, gain
 
     def trees(self, chosen, data):
-        """`tree` of several, one after the other, and before them the numbers of their splits."""
+        """The arrays of `tree` for several trees, concatenated, after their numbers of splits."""
         s = self.n_splits[chosen, None]
         place = np.arange(self.feature.shape[1])
         splits, leaves = place < s, place <= s
@@ -189,7 +189,7 @@ class Grown:
         )
 
     def codes(self, chosen, data):
-        """Codes on the left of the splits on categories of the listed trees, by the place of the split in `trees`."""
+        """Codes that go left at categorical splits of these trees, by the index of the split in `trees`."""
         levels = data.columns.levels
         if not levels:
             return {}
@@ -204,12 +204,12 @@ class Grown:
 
 
 def cell_words_of(counted):
-    """Words of a histogram's cell; ``counted``: whether it has a count of weights beside g and h."""
+    """Number of words of a histogram cell; ``counted``: whether it stores a count of weights besides g and h."""
     return 2 if counted else 1
 
 
 class Quantiser:
-    """How gradients and weights become integers.
+    """Conversion of gradients and weights to integers.
 
     Parameters
     ----------
@@ -248,13 +248,13 @@ class Quantiser:
         self.uniform = uniform = lightest == one
         self.weight = np.ones(0) if uniform else data.weight
         self.count_bits = 0
-        if self.cell_words == 1:  # rounding adds at most one unit a row
+        if self.cell_words == 1:  # rounding adds at most one unit per row
             self.limit_g = self.limit_h = counts = 2.0**31 - 2 * m - 4096
         else:
             self.count_bits = 24 if m < MANY_ROWS else 31
             self.limit_g, self.limit_h = ROOM_BESIDE, 2.0 ** (62 - self.count_bits)
             counts = 2.0**self.count_bits - 2 * m
-        # A power of two: whole weights stay whole, and a row of weight 1 may fill a leaf of least weight 1.
+        # A power of two: integer weights stay integers, and a row of weight 1 can fill a leaf with minimum weight 1.
         self.per_count = (
             1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
         )

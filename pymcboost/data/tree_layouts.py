@@ -1,4 +1,4 @@
-"""Layouts of binned columns that tree growers read: lanes of codes or sparse entries, and tiles of lanes."""
+"""Layouts of binned columns for growing trees: lanes of codes or sparse entries, and tiles of lanes."""
 
 from dataclasses import dataclass, field
 
@@ -10,20 +10,22 @@ from pymcboost.data.rows import LARGEST_THRESHOLD
 from pymcboost.threads import available_memory
 
 LANES = 16  # columns in a tile
-# Fewest rows of data whose columns are bundled.
+# Minimum number of rows for bundling columns.
 BUNDLE_ROWS = 512
-# Columns with at least this share of rows in one bin, and few others, may share a lane if they exclude each other.
+# Columns with at least this share of rows in one bin, and few other bins, can share a lane if they exclude each
+# other.
 BUNDLED, BUNDLED_BINS, BUNDLES_TRIED = 0.6, 32, 64
-# Of several workers, so many of them at most: what they find out of every two goes into one message.
+# With several workers, at most this many columns are considered: the results for all pairs fit into one message.
 BUNDLED_APART = 256
-# A tile in which at most this share of the rows has a lane outside its mode skips the others.
+# If at most this share of a tile's rows have a lane outside its mode, the tile skips the other rows.
 COUNTED, SKIPPING_ROWS = 0.75, 4096
-# Columns with at least this share of rows in one bin are put into tiles with those that leave theirs in the same rows.
+# Columns with at least this share of rows in one bin are put into tiles with columns that leave theirs in the same
+# rows.
 ALIKE, ALIKE_SAMPLE = 0.3, 1 << 19
 
-# Rows of small nodes are moved side by side where the codes take so many bytes, of which hardly a cache has more; where
-# a node draws one of so many lanes or more; where trees have so many leaves; and where the room for it is at most this
-# part of the memory that is free.
+# Rows of small nodes are copied to be adjacent if the codes take at least MOVED_BYTES, more than most caches; if a
+# node draws at least one in MOVED_LANES lanes; if trees have at least MOVED_LEAVES leaves; and if the copy takes at
+# most one part in MOVED_ROOM of the free memory.
 MOVED_BYTES, MOVED_LANES, MOVED_LEAVES, MOVED_ROOM = 1 << 24, 8, 32, 4
 
 
@@ -81,7 +83,7 @@ class Columns:
 
     @property
     def n_lanes(self):
-        """Number of lanes, empty ones included."""
+        """Number of lanes, including empty ones."""
         return len(self.codes)
 
     @property
@@ -91,7 +93,7 @@ class Columns:
 
     @property
     def n_entries(self):
-        """Numbers touched by one scan of all rows."""
+        """Numbers read by one scan of all rows."""
         sparse = 0 if self.row_cell is None else len(self.row_cell)
         return self.n_rows * int((self.lane_cells > 0).sum()) + sparse
 
@@ -100,9 +102,10 @@ class Columns:
         return aligned_zeros(shape, dtype)
 
     def places(self, n_drawn, max_leaves, n_numbers):
-        """Room for the rows of small nodes to lie side by side, or None where that gains nothing.
+        """Allocate room in which the rows of small nodes are adjacent; None if that would not save time.
 
-        A row has a code in each lane, ``n_numbers`` of its gradient and its number. Models do not depend on it.
+        A row has a code in each lane, ``n_numbers`` numbers of its gradient, and its row number. It does not affect
+        models.
         """
         if (
             n_drawn * MOVED_LANES < self.n_lanes
@@ -121,7 +124,7 @@ class Columns:
         )
 
     def sets(self, least_levels):
-        """Where kernels keep sets of levels, with the weights of `learners.levels.least_levels`, by feature.
+        """Positions of sets of levels in kernels, with the weights of `learners.levels.least_levels`, by feature.
 
         Returns
         -------
@@ -143,14 +146,14 @@ class Columns:
         return set_at, int(words.sum()), int(words.max()), int(sizes.max()), least
 
     def most_level_cells(self, n_lanes):
-        """Cells of the levels of so many lanes, those of missing values included; the most that there can be."""
+        """Maximum number of cells of the levels in ``n_lanes`` lanes, including cells of missing values."""
         cells = np.zeros(max(self.n_lanes, 1), dtype=np.int64)
         for f in self.levels:
             cells[self.lane[f]] += self.n_bins[f] + 1
         return int(np.sort(cells)[-n_lanes:].sum())
 
     def by_cell(self):
-        """Sparse entries cell after cell.
+        """Sparse entries ordered by cell.
 
         Returns
         -------
@@ -173,7 +176,7 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class Tiled(Columns):
-    """Columns and their lanes row by row, 16 in a tile: what trees of one class are grown on.
+    """Columns with their lanes row by row, 16 in a tile, for growing trees of one class.
 
     Attributes
     ----------
@@ -210,7 +213,7 @@ class Tiled(Columns):
 
 
 def _features(column, n_bins, has_missing, usual, cuts):
-    """The fields of `Columns` that do not depend on where the codes lie."""
+    """Fields of `Columns` that do not depend on where codes are stored."""
     cuts = [
         np.append(at, LARGEST_THRESHOLD) if missing else at
         for at, missing in zip(cuts, has_missing, strict=True)
@@ -226,10 +229,10 @@ def _features(column, n_bins, has_missing, usual, cuts):
 
 
 def lanes_of(bins, total_rows, feature=None, comm=ALONE):
-    """`Columns` in lanes, from dense `Bins`.
+    """Create `Columns` in lanes from dense `Bins`.
 
-    All workers of ``comm``, with ``total_rows`` together, have the same lanes in the same order. ``feature``: the
-    columns of X that the bins are of, if not all.
+    All workers of ``comm``, with ``total_rows`` rows in total, have the same lanes in the same order. ``feature``:
+    the columns of X to which the bins belong, if not all.
     """
     m, levels = bins.codes.shape[1], bins.levels
     used = np.flatnonzero(((bins.n_bins > 1) | (bins.missing > 0)) & (bins.missing < total_rows))
@@ -272,7 +275,7 @@ def lanes_of(bins, total_rows, feature=None, comm=ALONE):
 
 
 def _plan(codes, its, mode_rows, levels, m, comm):
-    """The features of every lane. Lanes of one tile lie beside each other, so that it can skip rows."""
+    """Plan the features of every lane. Lanes of one tile are chosen so that it can skip rows."""
     alone, small = comm.size == 1, codes.itemsize == 1
     has_missing, n_bins = its["has_missing"], its["n_bins"]
     bundles = _bundles(codes, its, mode_rows, levels, m, comm) if small and m >= BUNDLE_ROWS else []
@@ -293,7 +296,7 @@ def _plan(codes, its, mode_rows, levels, m, comm):
 
 
 def _bundles(codes, its, mode_rows, levels, m, comm):
-    """Lists of features (with few bins, mostly in one) of which no row of all m has two outside their modes."""
+    """Bundle features with few bins so that no row, of all m, has two features of a bundle outside their modes."""
     cells = its["n_bins"] + its["has_missing"]
     ordered = ~np.isin(its["column"], list(levels))
     candidates = np.flatnonzero((mode_rows >= BUNDLED * m) & (cells <= BUNDLED_BINS) & ordered)
@@ -320,7 +323,7 @@ def _bundles(codes, its, mode_rows, levels, m, comm):
 
 
 class _Apart:
-    """Whether a feature is in its mode wherever one of a bundle is not."""
+    """Checks whether a feature is in its mode wherever a feature of a bundle is not."""
 
     most = None
 
@@ -329,20 +332,20 @@ class _Apart:
         self._taken = np.zeros((len(candidates), codes.shape[1]), dtype=bool)
 
     def look_at(self, f):
-        """The feature that is asked about next."""
+        """Select the feature for the following questions."""
         self._rows = np.flatnonzero(self._codes[self._its["column"][f]] != self._its["usual"][f])
 
     def excludes(self, bundle, b):
-        """Whether no feature of the bundle, which has this number, leaves its mode where the one looked at does."""
+        """Whether no feature of bundle ``b`` leaves its mode in a row where the selected feature does."""
         return not self._taken[b][self._rows].any()
 
     def put_into(self, b):
-        """Add it to a bundle."""
+        """Add the selected feature to a bundle."""
         self._taken[b][self._rows] = True
 
 
 class _ApartForAll:
-    """`_Apart`, in the rows of all workers: of each two features they find out in one message."""
+    """`_Apart` for the rows of all workers: one message covers all pairs of features."""
 
     most = BUNDLED_APART
 
@@ -372,14 +375,14 @@ class _ApartForAll:
 
 
 def _alike(codes, its, features):
-    """The features in an order in which every 16 leave their modes in the same rows, as far as possible."""
+    """Order features so that, as far as possible, every 16 leave their modes in the same rows."""
     step = -(-codes.shape[1] // max(64, ALIKE_SAMPLE // max(len(features), 1)))
     outside = codes[its["column"][features], ::step] != its["usual"][features, None]
     left, order = np.ones(len(features), dtype=bool), []
     for j in range(len(features)):
         if (
             j % LANES == 0
-        ):  # the rows that the tile need not count yet, and how many of them a feature would add
+        ):  # rows not yet counted by the tile, and how many of them each feature would add
             free = np.ones(outside.shape[1], dtype=bool)
             adds = outside.sum(axis=1, dtype=np.int64)
             pick = int(np.argmax(left))
@@ -394,7 +397,7 @@ def _alike(codes, its, features):
 
 
 def tiles_of(columns):
-    """`Tiled`: the lanes row by row."""
+    """Create `Tiled`, with lanes stored row by row."""
     m, n_tiles, dtype = columns.n_rows, -(-columns.n_lanes // LANES), columns.codes.dtype.type
     tiles = columns.zeros((n_tiles, m, LANES), dtype)
     n_lanes, n_codes, missing, skip = (np.zeros(n_tiles, dtype=np.int32) for _ in range(4))
@@ -432,7 +435,7 @@ def tiles_of(columns):
 
 
 def entries_of(bins, m):
-    """`Columns` as sparse entries, from `SparseBins` of m rows."""
+    """Create `Columns` as sparse entries, from `SparseBins` of m rows."""
     has_missing = bins.n_missing > 0
     used = np.flatnonzero(((bins.n_bins > 1) | has_missing) & (bins.n_missing < m))
     cuts = [bins.cuts[f] for f in used]

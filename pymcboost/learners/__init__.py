@@ -1,4 +1,4 @@
-"""Weak learners that boosters are put together from: stumps, trees with leaves +-1, and samples of rows."""
+"""Weak learners for boosting: stumps, trees with leaves +-1, and learners on samples of the rows."""
 
 from pymcboost.learners.edge_trees import EdgeTrees, SharedTree, TreeFit
 from pymcboost.learners.sampling import Resampled, draw, draw_distinct

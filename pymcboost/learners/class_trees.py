@@ -1,4 +1,4 @@
-"""Class-wise regression trees under the softmax loss: scores, probabilities and the trees grown on their gradients."""
+"""Class-wise regression trees for the softmax loss: scores, probabilities, and trees grown on their gradients."""
 
 import numpy as np
 
@@ -10,28 +10,29 @@ from pymcboost._kernels.exact import PARTS, of_parts, units_in_parts
 from pymcboost.data.tree_data import POOL_BYTES, Grown, Quantiser, cell_words_of
 from pymcboost.learners.levels import PER_LEVEL, least_levels
 
-# A leaf's Newton step before shrinkage: where a few wrong rows fill a leaf it would be 1 / p, without bound.
+# Limit of a leaf's Newton step before shrinkage. If a few misclassified rows fill a leaf, the step is 1 / p, without
+# bound.
 LARGEST_STEP = 50.0
-# Training is over when the probability missing from the true classes is rounding, on average.
+# Training stops when the mean probability missing from the true classes is only rounding error.
 MACHINE_ACCURACY = np.finfo(np.float64).eps
 LARGEST_SCALE = 1e30
-# Bound of g and h of a row of weight 1, and of its loss in the search for a base class.
+# Bounds of g and h for a row of weight 1, and of its loss in the search for a base class.
 LARGEST_GRADIENT, LARGEST_LOSS = 2.0, 173.0
-# Trees that are grown in step where rows are divided among workers: as many as need so much memory, at most.
+# Limits of the number of trees that are grown together when rows are divided among workers, and of their memory.
 TOGETHER, STEP_BYTES = 16, 1 << 30
 
 
 def bounds_for(data, min_samples_leaf, counts):
-    """Whether a histogram's cell counts weights beside g and h, and whether ``min_samples_leaf`` bounds anything."""
+    """Whether histogram cells store a count besides g and h, and whether ``min_samples_leaf`` is an actual limit."""
     least = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
     bounded = least > data.weight_ends[0] * (1 + 1e-9)
-    # Without a count h is what bounds a leaf, which is the weight in mart alone.
+    # Without a count, leaves are bounded by h, which equals the weight only in MART.
     counted = data.dtype == np.float64 or data.columns.levels or (bounded and not counts)
     return bool(counted), bounded
 
 
 def together(data, counted, max_leaves):
-    """Trees that workers grow in step: of numbers that all know."""
+    """Number of trees that workers grow together. It depends only on numbers that all workers know."""
     words = cell_words_of(counted)
     pooled = max_leaves if data.histogram_bytes(words) * max_leaves <= POOL_BYTES else 1
     each = (
@@ -42,7 +43,7 @@ def together(data, counted, max_leaves):
 
 
 class ClassTrees:
-    """Scores F (K, m) of the training rows, what is left to learn, and regression trees on its gradients.
+    """Scores F (K, m) of the training rows, their gradients, and regression trees grown on these.
 
     ``S[k]`` is the probability of class k on the rows of other classes, and what is missing from it on those of class
     k: the size of the gradient, to full precision however small.
@@ -81,7 +82,8 @@ class ClassTrees:
             data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
             data.pools(units.cell_words, max_leaves), n_threads, l2=l2, min_hessian=min_hessian_leaf,
             min_gain=min_gain, divided=data.comm.size > 1, least_levels=levels, count_bits=units.count_bits,
-            h_error=0.0 if counts and units.uniform else 1.0,  # equal weights are whole units; h is one at least
+            # equal weights are whole units; h needs an error of at least one
+            h_error=0.0 if counts and units.uniform else 1.0,
             weight=data.whole_weight,
         )  # fmt: skip
         self.weight, one = units.weight, 1.0 if units.uniform else data.weight_ends[1]
@@ -98,28 +100,28 @@ class ClassTrees:
         self._grown = self._all_pairs = None
 
     def restart(self, scores):
-        """Take over raw scores (m, K), or zeros."""
+        """Set the raw scores (m, K); zeros if None."""
         self.F[...] = 0 if scores is None else scores.T
         self.refresh()
 
     def refresh(self):
-        """What is left to learn, and what the scales of the gradients need, from the scores."""
+        """Compute the remaining probabilities, and the scales of the gradients, from the scores."""
         magic = self._units[1]
         _loss.softmax(
             self.F, self._starts, self._own, self.weight, self.S, magic, self._sums, self.n_threads
         )
-        # Of every class, and of the true classes of the rows.
+        # Sums for every class, and sums for the true classes of the rows.
         sums = np.zeros((self.data.n_classes + 1, 2, 2), dtype=np.int64)
         sums[:-1] = self._sums.sum(axis=0)
         sums[-1] = self._sums[np.arange(len(self._own)), self._own].sum(axis=0)
         sums = of_parts(self.data.comm.sum(sums), self._units)
-        # A row is rounded by half a unit at most: the integers of a tree must not outgrow their room.
+        # Each row is rounded by at most half a unit; the bound keeps the integers of a tree within their range.
         self._abs_g, self._sum_h = (sums[:-1] + self.data.total_rows * self._units[0, 1]).T
         # Probability missing from the true classes.
         self.missing = float(sums[-1, 0])
 
     def sums(self, leaf, n_leaves, k, b):
-        """Weighted sums of gradients and of second derivatives in leaves, of class k, or of (k, b) where b >= 0."""
+        """Sums of weighted gradients and second derivatives by leaf, for class k, or for the pair (k, b) if b >= 0."""
         g, h = self._derivatives(k)
         if b >= 0:
             (g_b, h_b), p = (
@@ -140,7 +142,7 @@ class ClassTrees:
         return self.missing <= MACHINE_ACCURACY * self.total
 
     def class_losses(self):
-        """Sum of the weighted losses -log p of the rows of every class."""
+        """Sums of the weighted losses -log p of the rows, by class."""
         data = self.data
         missing = np.minimum(self.S[data.y, np.arange(data.n_rows)].astype(np.float64), 1 - 1e-16)
         sums = np.zeros((data.n_classes, PARTS), dtype=np.int64)
@@ -149,7 +151,7 @@ class ClassTrees:
         return of_parts(data.comm.sum(sums), self._loss_units)
 
     def grow(self, jobs, learning_rate, sample, active, key=0):
-        """Grow trees for (class, base class or -1) pairs on the present probabilities.
+        """Grow trees for pairs (class, base class or -1) on the current probabilities.
 
         Without a base class, leaf values have the factor (K - 1) / K. ``sample``: rows to grow on, ascending, or None
         for all. ``key``: 64 bits that decide about the features drawn at the nodes.
@@ -188,9 +190,10 @@ class ClassTrees:
         return self._grown
 
     def _level_cost(self, sum_h):
-        """What a split must gain more for a level in parts; ``sum_h`` are those of the trees.
+        """Additional gain that a split needs for each level in parts; ``sum_h`` is given by tree.
 
-        By chance a level gains the weight of a row, as H is the variance of G; or its h, where gains divide by weights.
+        By chance, a level gains the weight of a row, because H is the variance of G; or the h of a row, if gains are
+        divided by weights.
         """
         if not self.data.columns.levels:
             return None
@@ -198,16 +201,16 @@ class ClassTrees:
         return PER_LEVEL * mean * (sum_h / self.total if self.counts else np.ones(len(sum_h)))
 
     def add(self, tree, cls, base):
-        """Add the listed trees of the last `grow` to the scores; the bases lose what the classes gain."""
+        """Add these trees of the last `grow` to the scores; the scores of base classes decrease by as much."""
         tree, cls, base = (np.asarray(a, dtype=np.int32) for a in (tree, cls, base))
         _loss.add_trees(
             self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads
         )
 
     def pairs_with(self, bases):
-        """Pairs (k, b), k < b, of which one at least is in ``bases``: int32 (n, 2), and what each base keeps of them.
+        """Pairs (k, b), k < b, with at least one class in ``bases``: int32 (n, 2), and a table of pairs for each base.
 
-        The latter is int32 (4, K - 1): place of the pair, other class, base, and -1 where the tree is negated.
+        A table is int32 (4, K - 1): index of the pair, the other class, the base, and -1 if the tree is negated.
         """
         K = self.data.n_classes
         if len(bases) == K and self._all_pairs is not None:
@@ -234,7 +237,7 @@ class ClassTrees:
     def base_losses(self, bases, pairs):
         """Training loss with each base class; ``pairs``: (class, base class) of the trees of the last `grow`.
 
-        The tree of (k, b), k < b, is the negative of that of (b, k), so that it serves both as base classes.
+        The tree of (k, b), k < b, is the negative of that of (b, k), so one tree serves for both base classes.
         """
         up = elementary.exp(self._grown.value[: len(pairs)])
         factor = np.ones((2, len(pairs), max(32, self.max_leaves)), dtype=self.data.dtype)
@@ -250,9 +253,9 @@ class ClassTrees:
         return of_parts(self.data.comm.sum(loss.sum(axis=0)), self._loss_units)[bases]
 
     def trees(self, chosen):
-        """The listed trees of the last `grow`: what `TreesBuilder.add_trees` takes, and the gains of their splits."""
+        """Trees of the last `grow` as arguments of `TreesBuilder.add_trees`, with the gains of their splits."""
         return self._grown.trees(chosen, self.data)
 
     def codes(self, chosen):
-        """Codes on the left of the splits of categorical features, by their places among the splits of `trees`."""
+        """Codes that go left at splits on categorical features, by the index of the split in `trees`."""
         return self._grown.codes(chosen, self.data)

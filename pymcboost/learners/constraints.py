@@ -12,15 +12,15 @@ from numbers import Integral
 import numpy as np
 
 MOST_GROUPS = 64
-# Leaf values are whole multiples of the largest one times 2^-DIGITS, or of 2^-LEAST: differences of them are exact.
+# Leaf values are whole multiples of 2^-DIGITS times the largest one, or of 2^-LEAST. So their differences are exact.
 DIGITS, LEAST = 21, 40
 STEPS = (1, 0.75, 0.5, 0.25, 0)
 
 
 def group_bits(groups, n_features, names=None):
-    """Bits of the groups that each feature is in, uint64 (n_features,); features in none are a group of their own.
+    """Bit masks of the groups of each feature, uint64 (n_features,); features without a group form one of their own.
 
-    ``names``: of the columns, where they have any.
+    ``names``: names of the columns, or None.
     """
     bits = np.zeros(n_features, dtype=np.uint64)
     if isinstance(groups, str) or not all(hasattr(group, "__len__") for group in groups):
@@ -48,7 +48,7 @@ def group_bits(groups, n_features, names=None):
 
 
 def _column(name, column, n_features, names):
-    """Number of a column that is given by its number or its name."""
+    """Number of a column, which is given by its number or its name."""
     if isinstance(column, str) and column in (names or ()):
         return names.index(column)
     whole = isinstance(column, Integral) and not isinstance(column, bool)
@@ -63,9 +63,9 @@ def _column(name, column, n_features, names):
 
 
 def signs_of(given, classes, n_features, categorical=(), names=None):
-    """Constraints by column: a dict of int to (class code, sign). ``categorical``: columns that have no order.
+    """Constraints by column: a dict of int to (class code, sign). ``categorical``: columns without an order.
 
-    ``names``: of the columns, where they have any.
+    ``names``: names of the columns, or None.
     """
     found, labels = {}, classes.tolist()
     if not isinstance(given, Mapping):
@@ -111,7 +111,7 @@ def _is_pair(value):
 
 
 class Ordered:
-    """Moves the leaf vectors of trees to where constraints hold.
+    """Moves the leaf vectors of trees so that the constraints hold.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Ordered:
         self.bounded = sorted({k for k, _ in signs.values()})
 
     def __call__(self, value, feature, right, count):
-        """Leaf vectors (n_leaves, K) of a tree that keep the constraints; float32 holds them exactly.
+        """Change the leaf vectors (n_leaves, K) of a tree to satisfy the constraints; float32 holds them exactly.
 
         Parameters
         ----------
@@ -179,11 +179,11 @@ class Ordered:
         return out
 
     def _gaps(self, vector, k):
-        """The numbers of a vector that may only rise where class k does: (K,)."""
+        """Differences (K,) between class k and the other classes, which the constraints bound."""
         return vector[k] - vector
 
     def _moved(self, wanted, low, high, inside):
-        """A vector near the wanted one with differences in the bounds, in which ``inside`` is."""
+        """Find a vector near the wanted one whose differences are within bounds; ``inside`` is a feasible vector."""
         near = np.rint(wanted / self._unit) * self._unit
         for at, k in enumerate(self.bounded):
             near = near[k] - np.clip(self._gaps(near, k), low[at], high[at])
@@ -204,7 +204,7 @@ class Ordered:
 
 
 class OrderedLabels(Ordered):
-    """The same where each label has a probability of its own: F_k itself is bounded, and no other label is moved."""
+    """Version for multi-label data: F_k itself is bounded, and other labels are not moved."""
 
     def _gaps(self, vector, k):
         return np.full_like(vector, vector[k])

@@ -1,13 +1,14 @@
-"""Leaves of a tree, and rows and features that it draws, by default: chosen on folds, see docs/results/choices.md."""
+"""Defaults for the leaves of a tree and the rows and features that it draws, see docs/results/choices.md."""
 
-# Features drawn at a node, as a multiple of a power of their number, and share of the rows drawn for a tree; more above
-# so many rows. There a share of the features is drawn where that is more, up to a number of them. Few rows have few
-# nodes: the number of rows times that of the features drawn is at least a multiple of all features, up to the share.
+# A node draws DRAWN d^OF_POWER of d features, or DRAWN_OF_MANY d^OF_POWER above MANY_ROWS rows. With many rows, it
+# draws at least the share SHARE of the features, up to MOST_BY_SHARE. Few rows give few nodes, so the number of rows
+# times the number of drawn features is at least EACH times all features, up to the share SHARE. A tree is grown on
+# the share ROWS of the rows, or ROWS_OF_MANY above MANY_ROWS.
 DRAWN, DRAWN_OF_MANY, OF_POWER = 2, 3, 0.4
 SHARE, MOST_BY_SHARE, EACH = 0.1, 100, 10
 ROWS, ROWS_OF_MANY = 0.5, 0.7
 MANY_ROWS = 10_000
-# The same numbers of features in the help of ``max_features``.
+# The same numbers for the help of ``max_features``.
 AUTO_FEATURES = (
     '"auto" considers 2 d^0.4 of d features, or 3 d^0.4 with more than 10,000 rows.\n\n'
     '"auto" considers more features if there are few rows or many features. Up to 10,000 rows, the minimum is 10 d / m '
@@ -16,12 +17,12 @@ AUTO_FEATURES = (
 
 
 def leaves_of(n_rows, rows_per_leaf, fewest, most):
-    """Most leaves of a tree: one for so many rows, within bounds."""
+    """Maximum number of leaves of a tree: one for every ``rows_per_leaf`` rows, within bounds."""
     return min(max(n_rows // rows_per_leaf, fewest), most)
 
 
 def drawn_of(max_features, n, n_rows):
-    """How many of n features a node draws."""
+    """Number of the n features that a node draws."""
     if max_features != "auto":
         drawn = max_features * n
     elif n_rows > MANY_ROWS:
@@ -32,7 +33,7 @@ def drawn_of(max_features, n, n_rows):
 
 
 def share_of_features(max_features, max_features_tree, data):
-    """Share of a tree's features that a node draws."""
+    """Share of the tree's features that a node draws."""
     if max_features != "auto":
         return max_features
     pool = max(1, round(max_features_tree * len(data.column)))

@@ -13,9 +13,9 @@ from pymcboost.learners.levels import least_levels
 
 
 def sizes_of(data, gradient, n_columns, n_threads):
-    """Sums of the sizes of a gradient's columns over the rows of all workers, bounds of them, and rows with any.
+    """Sums of the absolute values of a gradient's columns over all workers, upper bounds, and counts of nonzero rows.
 
-    Each row is rounded to a unit that follows from the largest size of its column: the sums are exact in any order.
+    Each row is rounded to a unit that depends on the largest value of its column, so sums are exact in any order.
     """
     top = np.zeros(n_columns)
     _trees.edge_tops(gradient, top, n_threads)
@@ -27,7 +27,7 @@ def sizes_of(data, gradient, n_columns, n_threads):
 
 
 class TreeFit(NamedTuple):
-    """A tree with leaves +-1, in the arrays that `TreesBuilder.add_tree` takes.
+    """A tree with leaves +-1, as arrays for `TreesBuilder.add_tree`.
 
     ``sign`` holds the output of every leaf, ``h`` (m,) those on the training rows; ``gain`` the gains of the splits;
     ``codes`` by the number of a split on categories those that go left.
@@ -45,32 +45,32 @@ class TreeFit(NamedTuple):
     codes: dict
 
     def first_split(self):
-        """Feature and threshold of the root, as Python numbers; NaN where it asks about levels of a category."""
+        """Feature and threshold of the root, as Python numbers; the threshold is NaN for a split on categories."""
         return int(self.feature[0]), np.nan if 0 in self.codes else float(self.threshold[0])
 
     def as_tree(self):
-        """Arrays of its own: (feature, threshold, nan_left, right, sign)."""
+        """Return copies of the arrays: (feature, threshold, nan_left, right, sign)."""
         parts = (self.feature, self.threshold, self.nan_left, self.right, self.sign)
-        return tuple(part.copy() for part in parts)  # the next tree is grown in the same arrays
+        return tuple(part.copy() for part in parts)  # the next tree reuses the arrays
 
     def add_to(self, builder, plus, minus=None):
-        """Append it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
+        """Add it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
         leaf = np.where(self.sign[:, None] > 0, plus, -plus if minus is None else minus)
         sets = builder.packed(self.feature, self.nan_left, self.codes)
         builder.add_tree(self.feature, self.threshold, self.nan_left, self.right, leaf, sets=sets)
 
 
 def counts_for(data):
-    """Whether a histogram's cell has a count of weights, which bounds on leaves and categories are about."""
+    """Whether histogram cells store the weights that bounds on leaves and categories need."""
     return bool(data.dtype == np.float64 or data.least_weight > 0 or data.columns.levels)
 
 
 class _EdgeTrees:
     """Binary classification trees, one for every class r against the rest, weighted by ``|a_ir|``.
 
-    They are split by their edges, or with ``gini`` by the Gini impurity. This also serves where no single split of the
-    root has an edge for any class, so that nothing would be learnt at all. On either side of every split, the rows with
-    a gradient have the sample weight ``data.least_weight`` at least, or the part ``drawn`` of it.
+    They are split by their edges, or by the Gini impurity with ``gini``. Gini is also used if no single split of the
+    root has an edge for any class, because otherwise nothing could be learned. On either side of every split, the
+    rows with a nonzero gradient have a sample weight of at least ``data.least_weight``, or ``drawn`` times that.
     """
 
     shared = False
@@ -96,7 +96,7 @@ class _EdgeTrees:
             self.n_columns, max_leaves, data.n_rows, data.set_words, data.zeros
         )
         self._edges = np.zeros(self.n_columns)
-        # Of what the gradients are whole multiples at first, as long as weights are not too far apart.
+        # The initial unit of the gradients, unless weights differ too much.
         self._unit = float(max(data.weight_ends[0], 1e-9 * (data.total_weight / data.total_rows)))
 
     def _new_grower(self, gini):
@@ -108,11 +108,11 @@ class _EdgeTrees:
         )  # fmt: skip
 
     def _grower_options(self):
-        """Options of the kernel's grower that only some trees have."""
+        """Options of the kernel's grower that only some classes of trees use."""
         return {}
 
     def _sums(self, gradient):
-        """What the kernel is told of the sums over the rows of all workers."""
+        """Sums over the rows of all workers, for the kernel."""
         return {}
 
     def _grow(self, gradient):
@@ -129,7 +129,7 @@ class _EdgeTrees:
             self._by_gini.grow_edges(*given, **sums)
 
     def _tree(self, c, h):
-        """The tree of class c; its outputs go into ``h``."""
+        """Return the tree of class c, and write its outputs into ``h``."""
         column, threshold, nan_left, right, sign, gain = self._grown.tree(c, self.data)
         np.take(sign.astype(np.int8), self._grown.leaf[c], out=h)
         codes = self._grown.codes(np.array([c]), self.data)
@@ -139,7 +139,7 @@ class _EdgeTrees:
 
 
 class SharedTree(_EdgeTrees):
-    """Binary classification trees shared by all classes: that of the class with the largest edge (eq. 10).
+    """Binary classification trees shared by all classes: the tree of the class with the largest edge (eq. 10).
 
     Their rows may be divided among workers, and their features categories.
 
@@ -185,7 +185,7 @@ class SharedTree(_EdgeTrees):
         return {"size": size, "there": there, **self._workers}
 
     def fit(self, gradient):
-        """Best tree for ``gradient`` (n_blocks, m, lanes), or None where none has any edge."""
+        """Find the best tree for ``gradient`` (n_blocks, m, lanes); None if no tree has a positive edge."""
         self._grow(gradient)
         edges = np.where(self._grown.n_splits > 0, self._edges, 0.0)
         best = int(np.argmax(edges >= edges.max() / TIE[self.data.dtype]))
@@ -193,7 +193,7 @@ class SharedTree(_EdgeTrees):
 
 
 class EdgeTrees(_EdgeTrees):
-    """Binary classification trees of the columns: one for each.
+    """Binary classification trees, one for each column.
 
     Parameters
     ----------
@@ -231,9 +231,9 @@ class EdgeTrees(_EdgeTrees):
         self.constants = [] if code is None else _of_one_sign(data, code)
 
     def fit(self, gradient):
-        """Tree of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
+        """Grow a tree for every column of ``gradient`` (n_blocks, m, lanes), in order; omit columns without a split.
 
-        Their outputs, also the rows of ``outputs``, are overwritten by the next call.
+        The outputs, which are also the rows of ``outputs``, are overwritten by the next call.
         """
         self._grow(gradient)
         found = [
@@ -242,7 +242,7 @@ class EdgeTrees(_EdgeTrees):
         return self.with_constants(found, gradient) if self.constants else found
 
     def with_constants(self, found, gradient):
-        """These trees, and those of the columns of one sign, as long as their rows have any weight."""
+        """Add constant trees for columns with a single sign, if their rows have any weight."""
         there = {one.cls for one in found}
         lanes, made = gradient.shape[2], []
         for c, sign in self.constants:
@@ -253,7 +253,7 @@ class EdgeTrees(_EdgeTrees):
 
 
 def _of_one_sign(data, code):
-    """Columns of a code in which all classes with rows have one sign, and that sign."""
+    """Columns of a code in which all classes that occur have the same sign, and that sign."""
     signs = np.sign(code[np.diff(data.class_start) > 0])
     return [
         (int(c), int(signs[0, c]))
@@ -262,7 +262,7 @@ def _of_one_sign(data, code):
 
 
 def constant_tree(column, sign, edge, h):
-    """A tree without splits; its outputs go into ``h``."""
+    """Return a tree without splits, and write its outputs into ``h``."""
     none = np.zeros(0)
     h[:] = sign
     splits = (

@@ -1,4 +1,4 @@
-"""Scores that training rows would have from trees without their own part in them: they tell how calibrated a model is.
+"""Scores of training rows without their own contribution to the trees, which show how well calibrated a model is.
 
 Two estimates are kept while a model is trained. *Leave-one-out*: in every leaf, a row's vector is computed without the
 row itself, in closed form. The structure of half of the trees has seen the row, so these scores are too sharp.
@@ -12,12 +12,12 @@ from pymcboost._kernels import vector_loss as _vector_loss
 from pymcboost.data.scrambling import scrambled
 from pymcboost.learners.vector_trees import LARGEST_STEP
 
-# Rows that are followed: these are enough for one number.
+# Number of rows whose scores are tracked: enough to estimate a single number.
 MOST_ROWS = 2_000
 
 
 class LeftOutScores:
-    """Leave-one-out and out-of-bag scores of training rows, of all of them or of `MOST_ROWS` drawn by their numbers.
+    """Leave-one-out and out-of-bag scores of all training rows, or of `MOST_ROWS` drawn by row number.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class LeftOutScores:
         self.n_trees += 1
 
     def _rate(self, value, sums):
-        """The learning rate of a tree, from its largest number."""
+        """The learning rate of a tree, computed from its largest leaf value."""
         K = self._data.n_classes
         leaf, k = np.unravel_index(np.abs(value[:, :K]).argmax(), (len(value), K))
         g, h = sums[leaf, :, :K].astype(np.float64)

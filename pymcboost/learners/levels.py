@@ -1,16 +1,17 @@
-"""Levels of categorical features that are too rare in a node for a place of their own."""
+"""Levels of categorical features that are too rare in a node to be split by themselves."""
 
 import numpy as np
 
-# A level has a place of its own in a node with this share of its drawn rows, if these are not fewer.
+# A level is considered by itself in a node with at least this share of its drawn rows, and at least FEWEST_OF_LEVEL
+# of them.
 OF_LEVEL, FEWEST_OF_LEVEL = 0.7, 3
-# A split on levels must gain this share more of what chance gives one, for each of them that is in parts. Chosen by
+# For each of its levels in parts, a split must gain this share more than what a level gains by chance. Chosen by
 # cross-validation, see docs/results/choices.md.
 PER_LEVEL = 0.35
 
 
 def least_levels(data, weight, share, units, most, bound_scale):
-    """By categorical feature, integer weights of its levels in a node: below which they go together, and are in parts.
+    """Integer weights below which the levels of each categorical feature are pooled in a node, or are in parts.
 
     Levels are in parts where a split has parted their rows before: to part the sides by them must gain more.
 

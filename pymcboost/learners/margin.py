@@ -17,7 +17,7 @@ from pymcboost.learners.stumps import EveryStump, add_stumps
 
 
 class MarginStumps:
-    """Regression stumps of all classes from one scan of the classes' weights.
+    """Regression stumps of all classes from one scan of the class weights.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class MarginStumps:
         self._partial, self._signed = np.empty((len(self._own), K)), np.empty((K, K))
 
     def fit(self, weight):
-        """Stumps of all classes for the weights (m,); None where no split explains anything of any class."""
+        """Fit stumps of all classes for the weights (m,); None if no split explains anything of any class."""
         start, lanes, K = self.data.class_start, self._gradient.shape[2], self.data.n_classes
         of_class = np.empty(K)
         for c in range(K):
@@ -46,12 +46,13 @@ class MarginStumps:
         _splits.margin_gains(
             edge, splits, np.ascontiguousarray(total), self._search.tie, self._gain, self._at
         )
-        # A class that no split separates takes any.
+        # A class that no split separates gets the split of another class.
         self._at[self._at < 0] = self._at[np.argmax(self._gain)]
         if (self._at < 0).any():
             return None
         found = self._search.stumps(self._at)
-        # The leaves are sums of the weights themselves: differences of the edges would be rounding for light sides.
+        # The leaves are sums of the weights themselves: differences of the edges would only be rounding error for
+        # light sides.
         _weights.signed_weights(
             self._search.outputs,
             weight,
@@ -69,18 +70,21 @@ class MarginStumps:
         return found if self._leaf.any() else None
 
     def add_to(self, margin):
-        """Add the last stumps' values on the training rows to the margins (m,): the own class's less their mean."""
+        """Add the last stumps' values on the training rows to the margins (m,).
+
+        A row gets the value of its class minus the mean over all classes.
+        """
         minus, plus = np.ascontiguousarray(self._leaf.T, dtype=np.float64)
         outputs = self._search.outputs
         _weights.add_margins(outputs, minus, plus, self._starts, self._own, margin, self._n_threads)
 
     def add_round(self, builder, found, gain):
-        """Append the stumps to a TreesBuilder; ``gain`` is that of trees."""
+        """Add the stumps to a TreesBuilder; ``gain`` is used only by trees."""
         add_stumps(builder, found, self._leaf, np.arange(len(found)))
 
 
 def counts_for(data):
-    """Whether a histogram's cell has a count of rows."""
+    """Whether histogram cells store a count of rows."""
     return bool(data.dtype == np.float64)
 
 
@@ -114,9 +118,9 @@ class MarginTrees:
         self._added = np.zeros((K, data.n_rows))
 
     def fit(self, weight, generator=None):
-        """Trees of all classes for the weights (m,): (column, threshold, nan_left, right, value, gain) of each.
+        """Fit trees of all classes for the weights (m,): (column, threshold, nan_left, right, value, gain).
 
-        None where nothing can be learnt. With ``subsample`` below 1 the rows come from the ``generator``.
+        None if nothing can be learned. With ``subsample`` below 1, rows are drawn by ``generator``.
         """
         data, units, K = self.data, self._units, self.data.n_classes
         g_of, h_of, weight = self._z, self._z**2, weight[None, :]
@@ -132,7 +136,7 @@ class MarginTrees:
         scale[:, 0] = units.limit_g / (np.abs(g_of) * of_class).sum(axis=1)
         scale[:, 1] = units.limit_h / (h_of * of_class).sum(axis=1)
         scale[:, 2] = (
-            1  # rows are counted, whatever they weigh: units of the weights of all may not fit
+            1  # rows are counted without their weights, because the units of all weights may not fit
         )
         leaf_units = units_in_parts(largest, data.n_rows)
         self._grower.grow_classes(weight, data.y, g_of, h_of, scale, leaf_units, self._grown)
@@ -141,7 +145,7 @@ class MarginTrees:
         return found if len(gain) and value.any() else None
 
     def add_to(self, margin):
-        """As `MarginStumps.add_to`."""
+        """See `MarginStumps.add_to`."""
         K, y = self.data.n_classes, self.data.y
         every, none = np.arange(K, dtype=np.int32), np.full(K, -1, dtype=np.int32)
         self._added[...] = 0
@@ -151,7 +155,7 @@ class MarginTrees:
         margin += self._added[y, np.arange(len(y))] - self._added.mean(axis=0)
 
     def add_round(self, builder, found, gain):
-        """Append the trees to a TreesBuilder, and count the gains of their splits."""
+        """Add the trees to a TreesBuilder, and record the gains of their splits."""
         *trees, gains = found
         builder.add_trees(*trees, np.arange(self.data.n_classes))
         gain.add(trees[1], gains)

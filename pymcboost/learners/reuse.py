@@ -1,10 +1,10 @@
-"""What keeps a model of trees small: features and thresholds that are used again, and few values of leaves."""
+"""Options for small tree models: reuse of features and thresholds, and few distinct leaf values."""
 
 import numpy as np
 
 
 class Reuse:
-    """Gains are lowered at features and thresholds that a model has not used before.
+    """Penalizes splits on features and thresholds that the model has not used before.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ class Reuse:
         self._used_at = np.ascontiguousarray(columns.threshold_ptr[:-1], dtype=np.int64)
 
     def mark(self, feature, threshold):
-        """Features and thresholds of all splits so far; those that these columns do not have are passed over."""
-        if len(feature) < self._seen:  # rounds were taken back
+        """Mark features and thresholds of all splits so far; those that do not occur in the columns are ignored."""
+        if len(feature) < self._seen:  # rounds were removed
             self._seen, self._worth[:], self._used[:] = 0, self._new[0], 0
         new, self._seen, columns = slice(self._seen, None), len(feature), self._columns
         for column, t in zip(feature[new].tolist(), threshold[new], strict=True):
@@ -38,14 +38,14 @@ class Reuse:
                     self._used[at] = 1
 
     def lay_on(self, grower):
-        """Tell a kernel that grows trees."""
+        """Pass the penalties to a kernel that grows trees."""
         grower.pay(self._worth, self._used, self._used_at, self._new[1])
 
 
 def on_grid(value, levels, learning_rate):
     """Round leaf vectors, in place, to multiples of ``2 learning_rate / (levels + 1)``, up to ``levels`` of them.
 
-    They are rounded to float32 then, as a file has them.
+    They are then rounded to float32, as they are stored in a file.
     """
     step = 2 * learning_rate / (levels + 1)
     value[:] = (np.clip(np.rint(value / step), -levels, levels) * step + 0.0).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Rows drawn by their weights, and weak learners that are fitted to them."""
+"""Sampling of rows by their weights, and weak learners fitted to samples."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from pymcboost.learners.edge_trees import constant_tree
 
 
 class Resampled:
-    """Fits weak learners to rows drawn by their weights, see `draw`; edges are those on all rows.
+    """Fits weak learners to rows drawn by their weights, see `draw`; edges are computed on all rows.
 
     Parameters
     ----------
@@ -24,11 +24,11 @@ class Resampled:
 
     @property
     def outputs(self):
-        """Those of the learner, on all rows."""
+        """Outputs of the learner on all rows."""
         return self._learner.outputs
 
     def fit(self, gradient, generator):
-        """As the learner's ``fit``."""
+        """See the learner's ``fit``."""
         learner, lanes, P = self._learner, gradient.shape[2], self._learner.n_columns
         if self._drawn is None:
             self._drawn = learner.data.zeros(gradient.shape, gradient.dtype)
@@ -50,7 +50,7 @@ class Resampled:
         ]
 
     def _draws(self, columns, generator):
-        """How often each column draws each row."""
+        """Yield, for each column, how often each row is drawn."""
         n = np.full(len(columns), self._share * len(columns[0]))
         if self._learner.shared:
             mass = np.array([np.abs(column).sum(dtype=np.float64) for column in columns])
@@ -60,28 +60,29 @@ class Resampled:
 
 
 def draw(weight, n, generator):
-    """How often each row comes among n that are drawn by their weights: (m,).
+    """Draw n rows by their weights with replacement; return how often each row is drawn: (m,).
 
-    Systematic sampling: n points at equal distances, from a random one on, on the weights laid end to end. A row comes
-    n w / sum w times, rounded up or down; independent draws would have the same mean and more variance.
+    Systematic sampling: n equally spaced points, with a random start, on the weights laid end to end. A row is drawn
+    n w / sum w times, rounded up or down; independent draws would have the same mean, but more variance.
     """
     ends = np.cumsum(weight, dtype=np.float64)
     at = np.searchsorted(ends, (generator.random() + np.arange(n)) * (ends[-1] / n), side="right")
-    last = np.searchsorted(ends, ends[-1])  # of the rows with any weight
+    last = np.searchsorted(ends, ends[-1])  # the last row with positive weight
     return np.bincount(np.minimum(at, last), minlength=len(weight))
 
 
 def drawn_rows(data, n, key):
-    """Rows of this worker among n that are drawn by their numbers, int32, ascending.
+    """Rows of this worker among n rows drawn by row number, int32, ascending.
 
-    They are those with the n smallest of their numbers scrambled by the key, which all differ.
+    The row numbers are scrambled with the key, and the rows with the n smallest results are drawn. All results
+    differ.
     """
     z = scrambled(data.row_number, key)
     mine, first, before = (
         z,
         np.uint64(0),
         0,
-    )  # those that begin as the n-th smallest does; numbers before these
+    )  # numbers with the same leading digits as the n-th smallest, and how many numbers come before these
     for shift in range(56, -8, -8):
         counts = data.comm.sum(
             np.bincount((mine >> np.uint64(shift)).astype(np.int64) & 255, minlength=256)
@@ -95,10 +96,10 @@ def drawn_rows(data, n, key):
 
 
 def draw_distinct(weight, n, generator):
-    """Which n rows are drawn one after the other by their weights, without replacement: (m,) 0 or 1.
+    """Draw n rows one by one by their weights, without replacement: (m,) 0 or 1.
 
-    Fewer where fewer have a weight above 0. The n smallest of exponential numbers with the weights as rates (Efraimidis
-    and Spirakis).
+    Fewer if fewer have positive weight. It takes the n smallest of exponential numbers with the weights as rates
+    (Efraimidis and Spirakis).
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         key = np.where(weight > 0, generator.exponential(size=len(weight)) / weight, np.inf)

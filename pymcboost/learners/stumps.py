@@ -10,7 +10,7 @@ from pymcboost._kernels import stumps as _stumps
 
 
 class StumpFit(NamedTuple):
-    """The stump with the largest edge, of all classes or of one.
+    """The stump with the largest edge, over all classes or for one class.
 
     ``polarity`` is +1 when h = +1 means ``x > threshold``; ``h`` (m,) holds its outputs on the training rows; ``edge``
     is positive, in the scale of the gradient. It asks for no ``codes`` of categories.
@@ -27,25 +27,25 @@ class StumpFit(NamedTuple):
     codes: tuple = ()
 
     def first_split(self):
-        """Its feature and threshold, as Python numbers."""
+        """Feature and threshold, as Python numbers."""
         return self.feature, float(self.threshold)
 
     def as_tree(self):
-        """Arrays of its own: (feature, threshold, nan_left, right, sign), as those of a `TreeFit`."""
+        """Return new arrays (feature, threshold, nan_left, right, sign), like `TreeFit.as_tree`."""
         return (
             np.array([self.feature]), np.array([self.threshold], dtype=np.float32), np.array([self.nan_left]),
             np.array([1]), np.array([-1.0, 1.0]) * self.polarity,
         )  # fmt: skip
 
     def add_to(self, builder, plus, minus=None):
-        """Append it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
+        """Add it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
         if self.polarity < 0:
             plus, minus = -plus if minus is None else minus, None if minus is None else plus
         builder.add_stump(self.feature, self.threshold, self.nan_left, plus, minus)
 
 
 class _StumpSearch:
-    """Scan of all features for decision stumps.
+    """Search for decision stumps by a scan of all features.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class _StumpSearch:
         Columns of the gradient; one for every class if None.
     """
 
-    # Whether `fit` gives one stump for all columns, not a list.
+    # Whether `fit` returns one stump for all columns, instead of a list.
     shared = False
 
     def __init__(self, data, n_threads, n_columns=None):
@@ -66,7 +66,9 @@ class _StumpSearch:
         self.tie, self._sums = self._scanned.tie, self._scanned.sums
         lengths = [len(store.feature) for store in data.stores]
         self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
-        self._begins = self._first.tolist()  # looked up in a fifth of the time
+        self._begins = (
+            self._first.tolist()
+        )  # a list, because looking up its elements takes a fifth of the time
         self._feature = np.concatenate(
             [store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)]
         )
@@ -76,7 +78,7 @@ class _StumpSearch:
         self._heavier_left = {}
 
     def _set_result(self, best):
-        """Have the scans fill ``best``."""
+        """Make the scans write into ``best``."""
         self._best = best
         self._targets = [
             _stumps.Target(best, first, last - first)
@@ -88,11 +90,11 @@ class _StumpSearch:
         return [len(thresholds) for store in self.data.stores for thresholds in store.thresholds]
 
     def _scan(self, gradient):
-        """Fill the results with what ``gradient`` (n_blocks, m, lanes) gives."""
+        """Scan ``gradient`` (n_blocks, m, lanes) and fill the results."""
         self._scanned(gradient, self._targets)
 
     def _first_best(self, value):
-        """Number of the split with the largest value > 0, of those listed by `Totals` or `AllEdges`; -1 if none is.
+        """Index of the split of `Totals` or `AllEdges` with the largest positive value; -1 if there is none.
 
         Ties go to the lower feature, then the lower threshold, then missing values right.
         """
@@ -104,20 +106,20 @@ class _StumpSearch:
         return int(near[np.lexsort((near, self._feature[slot]))[0]])
 
     def _stump_of_split(self, split, edge, h):
-        """The stump of a split of `Totals` or `AllEdges`, +1 on its right side; its outputs go into ``h``."""
+        """Build the stump of a split of `Totals` or `AllEdges`, +1 on its right; write its outputs into ``h``."""
         slot = int(np.searchsorted(self._best.start, split, side="right")) - 1
         code = int(split - self._best.start[slot])
         return self._stump(slot, edge, code >> 1, -1, bool(code & 1), h)
 
     def _place(self, at):
-        """The layout of slot ``at``, and its number there."""
+        """The layout that holds slot ``at``, and the slot's index there."""
         s = bisect_right(self._begins, at) - 1
         return self.data.stores[s], at - self._begins[s]
 
     def _side_of_missing(self, at, pos, nan_left, h):
-        """Whether missing values go left at a threshold of slot ``at``; ``h`` is negative on its left.
+        """Whether missing values go left at a threshold of slot ``at``; ``h`` is negative on the left.
 
-        Where no training row misses the column, they go to the side of more weight, the left one of equals.
+        If the column has no missing values in training, they go to the heavier side, or left if both are equal.
         """
         known = self._heavier_left.get((at, pos))
         if known is not None:
@@ -134,7 +136,7 @@ class _StumpSearch:
         return found
 
     def _stump(self, at, edge, pos, cls, nan_left, h):
-        """The stump of slot ``at``; its outputs go into ``h``."""
+        """Build the stump of slot ``at``, and write its outputs into ``h``."""
         store, slot = self._place(at)
         store.side(slot, pos, nan_left, h)
         nan_left, polarity = self._side_of_missing(at, pos, nan_left, h), 1 if edge > 0 else -1
@@ -151,7 +153,7 @@ class _StumpSearch:
         )
 
     def _stumps(self, at, edge, code, columns, h):
-        """The stumps of the slots ``at`` (n,), for these columns; their outputs go into those rows of ``h``."""
+        """Build stumps of the slots ``at`` (n,) for these columns, and write their outputs into those rows of ``h``."""
         threshold = np.empty(len(at), dtype=np.float32)
         of_store = np.searchsorted(self._first, at, side="right") - 1
         for s, store in enumerate(self.data.stores):
@@ -195,7 +197,7 @@ class SharedStump(_StumpSearch):
         self._h = data.zeros(data.n_rows, np.int8)
 
     def fit(self, gradient):
-        """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge."""
+        """Find the best stump for ``gradient`` (n_blocks, m, lanes); None if no stump has a positive edge."""
         self._scan(gradient)
         at = _stumps.pick(self._best, self._feature, self.tie)
         if at < 0:
@@ -205,7 +207,7 @@ class SharedStump(_StumpSearch):
 
 
 class TotalStump(_StumpSearch):
-    """Decision stumps shared by all classes, which take them with either sign.
+    """Decision stumps shared by all classes, which use them with either sign.
 
     The stump with the largest sum over the classes of |edge|, or of its square.
 
@@ -225,11 +227,11 @@ class TotalStump(_StumpSearch):
         self._h = data.zeros(data.n_rows, np.int8)
 
     def fit(self, gradient):
-        """Best stump for ``gradient`` (n_blocks, m, lanes), or None where no stump has any edge.
+        """Find the best stump for ``gradient`` (n_blocks, m, lanes); None if no stump has a positive edge.
 
-        Its ``edge`` is the sum that was maximised, its ``cls`` is -1.
+        Its ``edge`` is the sum that was maximized; its ``cls`` is -1.
         """
-        self._best.total[:] = 0  # blocks of columns are added up
+        self._best.total[:] = 0  # totals add up over blocks of columns
         self._scan(gradient)
         split = self._first_best(self._best.total)
         if split < 0:
@@ -255,7 +257,7 @@ class EveryStump(_StumpSearch):
         self._splits = self.outputs = None
 
     def edges(self, gradient):
-        """Sums right minus left, the numbers of the splits among them, and the sums of all rows.
+        """Sums right minus left of all candidates, the indices of actual splits among them, and the total sums.
 
         Returns
         -------
@@ -278,13 +280,13 @@ class EveryStump(_StumpSearch):
         return edge, self._splits, self._sums.ravel()[: self.n_columns]
 
     def stump(self, at):
-        """The stump of split number ``at``, +1 on its right side; its outputs are overwritten by the next call."""
+        """Return the stump of split ``at``, +1 on its right; its outputs are overwritten by the next call."""
         return self._stump_of_split(int(self._splits[at]), 1.0, self._h)
 
     def stumps(self, at):
-        """The stumps of splits number ``at`` (P,), +1 on their right sides: one for each column.
+        """Return one stump for each column, of the splits ``at`` (P,), +1 on the right.
 
-        Their outputs, also the rows of ``outputs`` (P, m), are overwritten by the next call.
+        Their outputs, which are also the rows of ``outputs`` (P, m), are overwritten by the next call.
         """
         if self.outputs is None:
             self.outputs = self.data.zeros((len(at), self.data.n_rows), np.int8)
@@ -295,7 +297,7 @@ class EveryStump(_StumpSearch):
 
 
 class ClassStump(_StumpSearch):
-    """Decision stumps that predict one class on the left and another on the right: those with the fewest errors.
+    """Decision stumps that predict one class on the left and another on the right, chosen for the fewest errors.
 
     Parameters
     ----------
@@ -312,9 +314,9 @@ class ClassStump(_StumpSearch):
         self._h = data.zeros(data.n_rows, np.int8)
 
     def fit(self, weight):
-        """Best stump for ``weight`` (m,) and the classes (left, right) that it predicts; None where there is no split.
+        """Find the best stump for ``weight`` (m,) and the classes (left, right) that it predicts; None without a split.
 
-        Its ``edge`` is the weight of the rows whose class it predicts.
+        Its ``edge`` is the weight of the rows that it predicts correctly.
         """
         start, lanes = self.data.class_start, self._gradient.shape[2]
         for c in range(self.data.n_classes):
@@ -337,7 +339,7 @@ class ClassStump(_StumpSearch):
 
 
 class EdgeStumps(_StumpSearch):
-    """Decision stumps of the columns: for each the largest |edge| over features and thresholds, all from one scan.
+    """Decision stumps, one for each column: the largest |edge| over features and thresholds, from a single scan.
 
     Parameters
     ----------
@@ -353,9 +355,10 @@ class EdgeStumps(_StumpSearch):
         self.outputs = data.zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
-        """Best stump of every column of ``gradient`` (n_blocks, m, lanes), in order; columns without any are left out.
+        """Find the best stump for every column of ``gradient`` (n_blocks, m, lanes), in order.
 
-        Their outputs, also the rows of ``outputs``, are overwritten by the next call.
+        Columns without an edge are left out. The outputs, which are also the rows of ``outputs``, are overwritten by
+        the next call.
         """
         self._scan(gradient)
         _stumps.pick_classes(self._best, self._feature, self.tie, self._at)
@@ -367,6 +370,6 @@ class EdgeStumps(_StumpSearch):
 
 
 def add_stumps(builder, found, leaf, cls):
-    """Append stumps to a TreesBuilder as trees, with their values (n, 2) on the left and right and classes (n,)."""
+    """Add stumps to a TreesBuilder as trees, with their values (n, 2) on the left and right, and classes (n,)."""
     splits = zip(*((one.feature, one.threshold, one.nan_left) for one in found), strict=True)
     builder.add_trees(np.ones(len(found), dtype=np.int64), *splits, 1, np.ravel(leaf), cls)

@@ -15,30 +15,31 @@ from pymcboost.model.entries import rounded
 
 # Largest entry of a leaf vector before shrinkage.
 LARGEST_STEP = 4.0
-# Trees grow by splits of more than this share of the relative gain that subtrees must have on average: a split that
-# gains little may lead to others that gain much.
+# While trees grow, a split needs only this share of the relative gain that subtrees must have on average. A split
+# that gains little can lead to others that gain much.
 GROWN_SHARE = 1 / 8
-# "auto": rows for each leaf of a tree and the bounds of the leaves. Chosen by cross-validation on training parts, see
-# docs/results/choices.md.
+# "auto": number of rows per leaf, and bounds on the number of leaves. Chosen by cross-validation on training parts,
+# see docs/results/choices.md.
 ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
-# "auto": with more classes than these, splits are found in directions: as many as the root of their number, up to half
-# a block of lanes less that of the weight. With more classes folds have less log loss in a whole block, and in two.
+# "auto": with more than FEW_CLASSES classes, splits are searched in random directions. Their number is the square
+# root of the number of classes, up to half a block of lanes minus the one for the weight. With more classes, whole
+# blocks and later two blocks gave less log loss in cross-validation.
 FEW_CLASSES, HALF_BLOCK = 4, 7
 SEVERAL_CLASSES, ONE_BLOCK = 225, 15
 MANY_CLASSES, TWO_BLOCKS = 484, 31
-# On sparse rows directions save little time and cost errors: none up to so many classes, two blocks of lanes above.
+# On sparse rows, directions save little time and increase the error: none up to this many classes, two blocks above.
 FEW_SPARSE = 32
-# Leaves whose entries are chosen at once: their numbers stay in the cache.
+# Number of leaves whose entries are chosen at once, so that they stay in the cache.
 FEW_LEAVES = 16
 
 
 def leaves_for(n_rows):
-    """Leaves of a tree where they are "auto"."""
+    """Number of leaves of a tree for "auto"."""
     return leaves_of(n_rows, ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES)
 
 
 def columns_for(split_columns, n_classes, sparse=False):
-    """Directions of the classes that splits are found in; None for the classes themselves."""
+    """Number of directions in which splits are searched; None to use the classes themselves."""
     if split_columns == "auto":
         if n_classes <= (FEW_SPARSE if sparse else FEW_CLASSES):
             return None
@@ -52,7 +53,7 @@ def columns_for(split_columns, n_classes, sparse=False):
 
 @dataclass(frozen=True)
 class VectorTree:
-    """One tree: splits in preorder and leaf vectors (see `model.trees.Trees`), and the leaf of every training row.
+    """One tree: splits in preorder, leaf vectors (see `model.trees.Trees`), and the leaf of every training row.
 
     ``sets``: codes on the left of the splits of categorical features, by the number of the split. ``shared``: what
     the numbers of a leaf are but for its entries, see `shared_leaves`; else None. ``rows``, ``leaf_start``: the rows of
@@ -148,7 +149,7 @@ class VectorTrees:
         )
 
     def _new_grower(self, n_drawn, pool, subsample):
-        """A kernel that draws rows and features for every tree, and of these some for every node."""
+        """Create a kernel that draws rows and features for every tree, and some of these features for every node."""
         on, kernel = (
             self._searched,
             _vector_trees64 if is_wide(self.data.total_rows) else _vector_trees,
@@ -164,9 +165,10 @@ class VectorTrees:
         return grower
 
     def next(self, seed, t):
-        """Tree of round ``t``, or None where no split is left or all numbers of the leaves are 0.
+        """Grow the tree of round ``t``; None if no split is left or all leaf values are 0.
 
-        Where the rows drawn have no split, the tree has all rows: an unlucky draw ends no training.
+        If the drawn rows allow no split, the tree is grown on all rows, so that an unlucky draw does not end the
+        training.
         """
         K, key = self.data.n_classes, _vector_trees.round_key(seed, t)
         for subsample in sorted({self.subsample, 1.0}):
@@ -176,9 +178,9 @@ class VectorTrees:
         return None
 
     def fit(self, key, subsample=None):
-        """Next tree, or None where no split is left. ``key``: 64 bits that decide about random rows and features.
+        """Grow the next tree; None if no split is left. ``key``: 64 bits that determine the random rows and features.
 
-        Where the features drawn for the root cannot split it, the tree chooses among all.
+        If the features drawn for the root cannot split it, the tree uses all features.
         """
         if self._grower is None:
             return None
@@ -232,7 +234,7 @@ class VectorTrees:
         )
 
     def _few_entries(self, value, rows, leaf_start):
-        """Make most numbers of a leaf 0, or that of its classes which is returned."""
+        """Set most numbers of each leaf to 0, or to a shared number, which is returned."""
         if self._max_entries is None:
             return None
         if self.loss.shift_invariant or self._levels is not None:
@@ -242,16 +244,16 @@ class VectorTrees:
         )
 
     def _gain_bounds(self):
-        """Least gain of a split while the tree grows, and least mean gain of the splits of a subtree that stays."""
+        """Minimum gain of a split while the tree grows, and minimum mean gain of splits in a subtree that is kept."""
         mean_gain = self.min_relative_gain * self.loss.variance() if self.min_relative_gain else 0.0
         return max(self._min_gain, GROWN_SHARE * mean_gain), mean_gain
 
     def _level_cost(self):
-        # By chance a level gains the mean square of a row.
+        # By chance, a level gains the mean square of a row.
         return levels.PER_LEVEL * self.loss.mean_square() if self._least_levels else 0.0
 
     def leaf_vectors(self, rows, leaf_start):
-        """What is added to the scores of the rows of every leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
+        """Values to add to the scores of the rows of each leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
         how = self.leaf_step == "full", self._l2, LARGEST_STEP, self.learning_rate
         if self.keeps_sums and self.data.comm.size == 1:
             self.sums = np.empty((len(leaf_start) - 1, 2, self.loss.width), dtype=np.float32)
@@ -259,11 +261,11 @@ class VectorTrees:
 
 
 def sparse_leaves(value, most, invariant):
-    """Keep the ``most`` numbers of each leaf vector (n_leaves, K) that matter; the others become 0, in place.
+    """Keep the ``most`` relevant numbers of each leaf vector (n_leaves, K), and set the others to 0, in place.
 
-    Where a loss is ``invariant`` to a shift of all scores, most classes do not occur in a leaf and have about the same
-    number below 0. Those that differ most from the mean of the numbers below 0 are kept; each vector is shifted so that
-    the mean of the others is 0. Otherwise the largest are kept. Ties go to the lower class.
+    If the loss is ``invariant`` to a shift of all scores, most classes do not occur in a leaf and have about the same
+    negative value. Those that differ most from the mean of the negative values are kept, and each vector is shifted
+    so that the mean of the others is 0. Otherwise, the largest absolute values are kept. Ties go to the lower class.
     """
     K = value.shape[1]
     for begin in range(0, len(value) if most < K else 0, FEW_LEAVES):
@@ -282,18 +284,18 @@ def sparse_leaves(value, most, invariant):
 
 
 def largest(size, most):
-    """Which numbers of each row are the ``most`` largest; ties go to the lower class."""
+    """Mark the ``most`` largest numbers of each row; ties go to the lower class."""
     least = np.partition(size, -most, axis=1)[:, [-most]]
     keep, ties = size > least, size == least
     return keep | (ties & (np.cumsum(ties, axis=1) <= most - keep.sum(axis=1)[:, None]))
 
 
 def shared_leaves(value, most, curvature):
-    """Give all but ``most`` numbers of each leaf vector (n_leaves, K) one number, in place; these (n_leaves,).
+    """Replace all but ``most`` numbers of each leaf vector (n_leaves, K) by a shared one, and return it (n_leaves,).
 
-    Numbers are steps, and ``curvature`` (n_leaves, K) what gradients were divided by. Another number c in place of a
-    step v costs h (v - c)^2 / 2 of the loss. Kept are the numbers that would cost most beside the mean of those below
-    0. The others get their mean, with the curvatures as weights. All numbers become multiples of `GRID`.
+    The numbers are steps, and ``curvature`` (n_leaves, K) is what gradients were divided by. Replacing a step v by c
+    costs h (v - c)^2 / 2 of the loss. The numbers whose replacement by the mean of the negative ones would cost most
+    are kept. The others get their mean, weighted by the curvatures. All numbers become multiples of `GRID`.
     """
     shared, K = np.empty(len(value), dtype=np.float32), value.shape[1]
     for begin in range(0, len(value), FEW_LEAVES):
@@ -318,7 +320,7 @@ def _mean(part, weight):
 
 
 class ClassificationTrees(VectorTrees):
-    """Grows classification trees by the Gini impurity; leaf vectors are 1 for the class of the largest weight, else 0.
+    """Grows classification trees by the Gini impurity; leaf vectors are 1 for the heaviest class, else 0.
 
     Parameters
     ----------
@@ -338,7 +340,7 @@ class ClassificationTrees(VectorTrees):
         )  # fmt: skip
 
     def fit(self, weight):
-        """Tree for the weights (m,) of the rows, or None where no split is left."""
+        """Grow a tree for the weights (m,) of the rows; None if no split is left."""
         self.loss.weight = weight
         return super().fit(0)
 
