@@ -28,7 +28,7 @@
  *
  * Values of categorical features are codes; mcb_level_code finds that of a text.
  *
- * The highest scores of very many classes come without all of them, where leaves of trees have numbers of few classes:
+ * To get only the highest of very many scores, for trees whose leaves store values for few classes:
  *
  *     size_t size = mcb_top_size(&model);                 // after mcb_prepare; 0: take mcb_scores and mcb_top
  *     void *memory = malloc(size);                        // for each thread
@@ -37,14 +37,18 @@
  *
  * Rows that are mostly 0 are scored from the others by mcb_scores_sparse; a linear machine must have been prepared.
  *
- * Where the file has an early exit (docs/format.md), a row may leave the last learners out:
+ * Where the file has an early exit (docs/format.md), scoring may stop before the last learner:
  *
  *     uint64_t learners;
  *     if (mcb_has_early(&model, MCB_EARLY_CERTIFIED))     // the label of all learners, without some of them
  *         mcb_predict_early(&model, MCB_EARLY_CERTIFIED, row, scores, &k, &learners);
  *
- * Linear machines leave hyperplanes out after mcb_prepare_early, which takes memory as mcb_prepare does; the file needs
- * nothing for that. mcb_predict_early_sparse takes rows that are mostly 0, of any model with a certified exit.
+ * The scores are then sums of these learners only: do not turn them into probabilities. Exits lower the average time
+ * and raise the longest one; for a bound on every row, prepare the model and score all learners.
+ *
+ * For linear machines, call mcb_prepare_early to skip classes that cannot win; it takes memory as mcb_prepare does, and
+ * no section of the file is needed. mcb_predict_early_sparse takes rows that are mostly 0, of any model with a
+ * certified exit.
  *
  * A program that computes features when they are asked for keeps a row and a bit for each of its features:
  *
@@ -80,7 +84,7 @@
  *     -msse2 -mfpmath=sse (MCB_EXACT is 0 where the promise cannot be kept).
  *   - A process may take subnormal floats (of a magnitude below FLT_MIN, 1.2e-38, and not 0) for 0: one library built with
  *     -ffast-math can switch that on for all. Scores keep their bits there unless the row, or a leaf or coefficient of
- *     the file, is such a number, or a feature was in the training.
+ *     the file, is such a number, or a feature was one in training.
  *   - A checksum is not a signature: it finds damage, not forgery.
  *
  * Speed
@@ -255,7 +259,7 @@ extern "C" {
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \
-    X(MCB_E_EARLY, 103, "the model has no early exit of this way, or learners have been left out")
+    X(MCB_E_EARLY, 103, "the model has no early exit of this kind, or it was truncated")
 /* clang-format on */
 
 #define MCB__ENUM(name, number, text) name = number,
@@ -3367,7 +3371,7 @@ static inline int mcb__prepare_linear(mcb_model *m, float *out) {
  *
  * The memory is aligned as malloc does (to 8 bytes) and has mcb_prepared_size(model) bytes or more. It must stay there,
  * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
- * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory does not do. */
+ * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory is too small or misaligned. */
 MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     uint64_t n_blocks, n_columns, n_words = 0, t, i, begin = 0, large = 0,
                                   S = m->section[MCB_S_FEAT].count;
@@ -5293,7 +5297,7 @@ MCB_API size_t mcb_top_size(const mcb_model *m) {
 }
 
 /* Get memory ready for mcb_top_scores: aligned to 8 bytes, mcb_top_size(model) of them or more, for one thread at a time.
- * MCB_E_ARGUMENT if it does not do, or if that size is 0. */
+ * MCB_E_ARGUMENT if it is too small or misaligned, or if that size is 0. */
 MCB_API int mcb_top_begin(const mcb_model *m, void *memory, size_t size) {
     size_t K = m->n_classes, needed = mcb_top_size(m);
     unsigned char *at = (unsigned char *)memory;
@@ -5626,7 +5630,7 @@ static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *sha
 
 /* Find out which hyperplanes of a linear machine its certified exits can leave out; mcb_has_early is then true. The
  * memory is as for mcb_prepare, and has mcb_early_size(model) bytes or more. Models of other kinds stay as they are.
- * MCB_E_ARGUMENT if the memory does not do. */
+ * MCB_E_ARGUMENT if the memory is too small or misaligned. */
 MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     size_t K = m->n_classes, d = m->n_features, most,
            width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;
@@ -5840,7 +5844,7 @@ static inline int mcb__predict_linear(const mcb_model *m, const mcb__row *row, d
 
 /* Ways to leave learners out, for models whose file has what they need.
  *   certified   the label is that of all learners
- *   calibrated  on held-out rows, at most a stated share of labels was another one
+ *   calibrated  with 95% confidence, fewer than a stated share of the labels differ, on rows like the held-out ones
  *   rejection   rows of one class, the background, are left early; others get all learners */
 enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_REJECTION = 2 };
 
@@ -6123,9 +6127,9 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
     return MCB_OK;
 }
 
-/* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
- * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
- * and nothing is written, unless mcb_has_early.
+/* Class of one row, for which the last learners may be skipped (enum mcb_early). scores (room for n_classes doubles)
+ * receives the sums of the first n_learners learners: do not pass them to mcb_probabilities. After mcb_prepare it is
+ * faster, unless splits ask for sets of categories. MCB_E_EARLY, and nothing is written, unless mcb_has_early.
  *
  * The learners of a linear machine are the hyperplanes of its n_classes classes. Classes without theirs have scores that
  * are nearly right, and below the largest, unless it is the only one that is left. */

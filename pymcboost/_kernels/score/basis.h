@@ -254,7 +254,7 @@ static inline void mcb__fill_basis(const mcb_model *m, mcb__basis *b, float *sha
 
 /* Find out which hyperplanes of a linear machine its certified exits can leave out; mcb_has_early is then true. The
  * memory is as for mcb_prepare, and has mcb_early_size(model) bytes or more. Models of other kinds stay as they are.
- * MCB_E_ARGUMENT if the memory does not do. */
+ * MCB_E_ARGUMENT if the memory is too small or misaligned. */
 MCB_API int mcb_prepare_early(mcb_model *m, void *memory, size_t size) {
     size_t K = m->n_classes, d = m->n_features, most,
            width = d < MCB__SKETCH ? d : (size_t)MCB__SKETCH;

@@ -4,7 +4,7 @@
 
 /* Ways to leave learners out, for models whose file has what they need.
  *   certified   the label is that of all learners
- *   calibrated  on held-out rows, at most a stated share of labels was another one
+ *   calibrated  with 95% confidence, fewer than a stated share of the labels differ, on rows like the held-out ones
  *   rejection   rows of one class, the background, are left early; others get all learners */
 enum mcb_early { MCB_EARLY_CERTIFIED = 0, MCB_EARLY_CALIBRATED = 1, MCB_EARLY_REJECTION = 2 };
 
@@ -287,9 +287,9 @@ static inline int mcb__predict_early(const mcb_model *m, int way, const void *x,
     return MCB_OK;
 }
 
-/* Class of one row, which may leave the last learners out (enum mcb_early). scores (room for n_classes doubles) receives
- * the sums so far, n_learners how many learners they have. After mcb_prepare it is several times as fast. MCB_E_EARLY,
- * and nothing is written, unless mcb_has_early.
+/* Class of one row, for which the last learners may be skipped (enum mcb_early). scores (room for n_classes doubles)
+ * receives the sums of the first n_learners learners: do not pass them to mcb_probabilities. After mcb_prepare it is
+ * faster, unless splits ask for sets of categories. MCB_E_EARLY, and nothing is written, unless mcb_has_early.
  *
  * The learners of a linear machine are the hyperplanes of its n_classes classes. Classes without theirs have scores that
  * are nearly right, and below the largest, unless it is the only one that is left. */

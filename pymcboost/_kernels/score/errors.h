@@ -82,7 +82,7 @@
     X(MCB_E_ARGUMENT, 100, "a pointer is null or a number is out of range")                                            \
     X(MCB_E_TRUNCATE, 101, "this kind of model cannot be cut: it has no stages, or its learners have been merged")     \
     X(MCB_E_NO_LINK, 102, "the model has no link from scores to probabilities")                                       \
-    X(MCB_E_EARLY, 103, "the model has no early exit of this way, or learners have been left out")
+    X(MCB_E_EARLY, 103, "the model has no early exit of this kind, or it was truncated")
 /* clang-format on */
 
 #define MCB__ENUM(name, number, text) name = number,

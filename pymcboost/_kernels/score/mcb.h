@@ -27,7 +27,7 @@
  *
  * Values of categorical features are codes; mcb_level_code finds that of a text.
  *
- * The highest scores of very many classes come without all of them, where leaves of trees have numbers of few classes:
+ * To get only the highest of very many scores, for trees whose leaves store values for few classes:
  *
  *     size_t size = mcb_top_size(&model);                 // after mcb_prepare; 0: take mcb_scores and mcb_top
  *     void *memory = malloc(size);                        // for each thread
@@ -36,14 +36,18 @@
  *
  * Rows that are mostly 0 are scored from the others by mcb_scores_sparse; a linear machine must have been prepared.
  *
- * Where the file has an early exit (docs/format.md), a row may leave the last learners out:
+ * Where the file has an early exit (docs/format.md), scoring may stop before the last learner:
  *
  *     uint64_t learners;
  *     if (mcb_has_early(&model, MCB_EARLY_CERTIFIED))     // the label of all learners, without some of them
  *         mcb_predict_early(&model, MCB_EARLY_CERTIFIED, row, scores, &k, &learners);
  *
- * Linear machines leave hyperplanes out after mcb_prepare_early, which takes memory as mcb_prepare does; the file needs
- * nothing for that. mcb_predict_early_sparse takes rows that are mostly 0, of any model with a certified exit.
+ * The scores are then sums of these learners only: do not turn them into probabilities. Exits lower the average time
+ * and raise the longest one; for a bound on every row, prepare the model and score all learners.
+ *
+ * For linear machines, call mcb_prepare_early to skip classes that cannot win; it takes memory as mcb_prepare does, and
+ * no section of the file is needed. mcb_predict_early_sparse takes rows that are mostly 0, of any model with a
+ * certified exit.
  *
  * A program that computes features when they are asked for keeps a row and a bit for each of its features:
  *
@@ -79,7 +83,7 @@
  *     -msse2 -mfpmath=sse (MCB_EXACT is 0 where the promise cannot be kept).
  *   - A process may take subnormal floats (of a magnitude below FLT_MIN, 1.2e-38, and not 0) for 0: one library built with
  *     -ffast-math can switch that on for all. Scores keep their bits there unless the row, or a leaf or coefficient of
- *     the file, is such a number, or a feature was in the training.
+ *     the file, is such a number, or a feature was one in training.
  *   - A checksum is not a signature: it finds damage, not forgery.
  *
  * Speed

@@ -222,7 +222,7 @@ static inline int mcb__prepare_linear(mcb_model *m, float *out) {
  *
  * The memory is aligned as malloc does (to 8 bytes) and has mcb_prepared_size(model) bytes or more. It must stay there,
  * unchanged, while the model or a copy of it is used; there is nothing to undo. Without this call, or where there is
- * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory does not do. */
+ * nothing to prepare, trees are scored from the bytes of the file. MCB_E_ARGUMENT if the memory is too small or misaligned. */
 MCB_API int mcb_prepare(mcb_model *m, void *memory, size_t size) {
     uint64_t n_blocks, n_columns, n_words = 0, t, i, begin = 0, large = 0,
                                   S = m->section[MCB_S_FEAT].count;

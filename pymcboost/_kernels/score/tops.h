@@ -20,7 +20,7 @@ MCB_API size_t mcb_top_size(const mcb_model *m) {
 }
 
 /* Get memory ready for mcb_top_scores: aligned to 8 bytes, mcb_top_size(model) of them or more, for one thread at a time.
- * MCB_E_ARGUMENT if it does not do, or if that size is 0. */
+ * MCB_E_ARGUMENT if it is too small or misaligned, or if that size is 0. */
 MCB_API int mcb_top_begin(const mcb_model *m, void *memory, size_t size) {
     size_t K = m->n_classes, needed = mcb_top_size(m);
     unsigned char *at = (unsigned char *)memory;
