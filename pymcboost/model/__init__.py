@@ -1,1 +1,1 @@
-"""The scoring island: models as they are saved, read and scored. Needs NumPy only."""
+"""Models in a file and in memory: saving, loading and prediction. Needs only NumPy."""

@@ -1,4 +1,4 @@
-"""Arrays that a model is made of: checked before they are saved, narrow in a file, wide again when read."""
+"""Arrays of a model: checks before saving, narrow types for files, wide types after reading."""
 
 from numbers import Real
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from pymcboost.threads import counted
 
-# Numbers that are looked at together, and the bits of -0 in float32.
+# Number of values that are checked at once, and the bits of -0 in float32.
 PART, NEGATIVE_ZERO = 1 << 20, np.iinfo(np.int32).min
 
 
 def per_class(name, values):
-    """One finite number for each class, of which there are two or more, as float32."""
+    """Check that there is a finite number for each of at least two classes; as float32."""
     values = finite(name, values, (np.size(values),))
     if len(values) < 2:
         raise ValueError(f"a model needs at least 2 classes, but its {name} has {len(values)}")
@@ -19,7 +19,7 @@ def per_class(name, values):
 
 
 def feature_columns(feature, nan_left, n_features):
-    """Feature indices as int64, and the sides of missing values as bool."""
+    """Check feature indices and sides of missing values; as int64 and bool."""
     m = np.size(feature)
     feature = np.asarray(feature)
     if m and (feature.dtype.kind not in "iu" or feature.min() < 0 or feature.max() >= n_features):
@@ -32,7 +32,7 @@ def feature_columns(feature, nan_left, n_features):
 
 
 def integers(name, values, n):
-    """Integers as int64 (n,)."""
+    """Check integers; as int64 (n,)."""
     values = np.asarray(values)
     if values.shape != (n,) or (n and values.dtype.kind not in "iu"):
         raise ValueError(f"{name} must hold {n} integers")
@@ -40,7 +40,7 @@ def integers(name, values, n):
 
 
 def rising(name, values, last):
-    """Integers that rise from 0 to ``last``, as int64."""
+    """Check that integers increase from 0 to ``last``; as int64."""
     values = integers(name, values, np.size(values))
     if not len(values) or values[0] != 0 or values[-1] != last or (values[1:] < values[:-1]).any():
         raise ValueError(f"{name} must increase from 0 to {last}")
@@ -48,14 +48,14 @@ def rising(name, values, last):
 
 
 def finite(name, values, shape):
-    """Finite numbers as float32 of a shape, without negative zeros; the same array where it is so already."""
+    """Check finite numbers of a given shape; as float32 without negative zeros. Valid arrays are returned unchanged."""
     values = np.asarray(values)
     if values.shape != shape:
         raise ValueError(f"{name} has shape {values.shape}, but must have {shape}")
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(values, dtype=np.float32).reshape(shape)
     flat, negative_zeros = values.reshape(-1), False
-    # In parts and copied only where it must be: the leaves of many classes are gigabytes.
+    # In parts, and copied only if necessary, because leaves of many classes take gigabytes.
     for part in (flat[begin : begin + PART] for begin in range(0, flat.size, PART)):
         if not np.isfinite(part).all():
             raise ValueError(
@@ -66,7 +66,7 @@ def finite(name, values, shape):
 
 
 def covers(values, n):
-    """Rows of n leaves as int64, or None."""
+    """Check the numbers of rows in n leaves; as int64, or None."""
     if values is None:
         return None
     values = integers("cover", values, n)
@@ -76,7 +76,7 @@ def covers(values, n):
 
 
 def narrow(values, flags=None):
-    """Unsigned integers in the narrowest type; ``flags`` go to the top bit, which the values must leave free."""
+    """Convert to the narrowest unsigned integers; ``flags`` go to the top bit, which the values must leave free."""
     top = int(values.max()) if len(values) else 0
     bits = next(bits for bits in (8, 16, 32) if top < 1 << (bits - (flags is not None)))
     result = values.astype(f"<u{bits // 8}")
@@ -86,19 +86,19 @@ def narrow(values, flags=None):
 
 
 def without_flags(values):
-    """What `narrow` was given: the values as int64, and the flags."""
+    """Undo `narrow`: the values as int64, and the flags."""
     top = 8 * values.itemsize - 1
     wide = values.astype(np.int64)
     return wide & ((1 << top) - 1), wide >> top == 1
 
 
 def running_sums(counts):
-    """0 and the running sums of counts: int64, one longer."""
+    """Running sums of counts, starting with 0: int64, one element longer."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
 def check_rounds(n, there_are, noun="round"):
-    """Refuse to keep the first ``n`` of fewer rounds."""
+    """Refuse to keep the first ``n`` rounds if there are fewer."""
     if not 0 <= n <= there_are:
         raise ValueError(
             f"cannot keep {n} of {counted(there_are, noun)}; give a number from 0 to {there_are}"
@@ -106,7 +106,7 @@ def check_rounds(n, there_are, noun="round"):
 
 
 def is_number(value):
-    """Whether a value is one real number, also as an array without a dimension."""
+    """Whether a value is a real number, including arrays with no dimensions."""
     return isinstance(value, Real) or (
         getattr(value, "shape", None) == () and np.asarray(value).dtype.kind in "biuf"
     )

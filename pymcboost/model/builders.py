@@ -1,4 +1,4 @@
-"""Ensembles as they grow during training."""
+"""Ensembles that grow during training."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from pymcboost.model.trees import Trees
 
 
 class _Builder:
-    """Weak learners so far; the arrays behind them double when full."""
+    """Base of builders: weak learners so far, in arrays that double when full."""
 
     def __init__(self, n_classes, n_features):
         self.n_classes, self.n_features = int(n_classes), int(n_features)
@@ -26,11 +26,11 @@ class _Builder:
         if array is not None:
             setattr(self, name, roomy(array, n))
 
-    # Categorical features, where there are any.
+    # Categorical features, if there are any.
     categories = None
 
     def packed(self, feature, nan_left, codes):
-        """Bits of the codes that splits send left, by the number of the split, as trees are added with them."""
+        """Bit sets of the codes that splits send left, by split number, as `add_tree` needs them."""
         return (
             {j: self.categories.packed(feature[j], its, nan_left[j]) for j, its in codes.items()}
             if codes
@@ -38,7 +38,7 @@ class _Builder:
         )
 
     def freeze(self):
-        """The model so far as read-only copies; the builder can go on growing.
+        """Return the model so far as read-only copies; the builder can continue to grow.
 
         Returns
         -------
@@ -57,12 +57,12 @@ class _Builder:
         return replace(model, **arrays)
 
     def current(self):
-        """The model so far as views that the next weak learner may outdate."""
+        """Return the model so far as views, which the next weak learner may invalidate."""
         return self.tail(0)
 
 
 class EnsembleBuilder(_Builder):
-    """Stumps that are added one at a time; the arrays behind them double when full.
+    """Stumps that are added one by one, in arrays that double when full.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class EnsembleBuilder(_Builder):
         self._left = None
 
     def add_stump(self, feature, threshold, nan_left, right, left=None):
-        """Append a stump.
+        """Add a stump.
 
         Parameters
         ----------
@@ -105,19 +105,19 @@ class EnsembleBuilder(_Builder):
         self._n = n + 1
 
     def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
-        """Append a tree with one split and leaves for each class as a stump; see `TreesBuilder.add_tree`."""
+        """Add a tree with one split and one value per class in its leaves as a stump; see `TreesBuilder.add_tree`."""
         low, high = np.asarray(leaf)
         self.add_stump(
             feature[0], threshold[0], nan_left[0], high, None if np.array_equal(low, -high) else low
         )
 
     def extend(self, stumps):
-        """Append all stumps of a frozen list."""
+        """Add all stumps of a frozen list."""
         for stump in stumps.each():
             self.add_stump(*stump)
 
     def tail(self, start):
-        """The stumps from ``start`` on, as views that the next call of `add_stump` may outdate."""
+        """Return the stumps from ``start`` on as views, which the next call of `add_stump` may invalidate."""
         part = slice(start, self._n)
         left = None if self._left is None else self._left[part]
         return Stumps(
@@ -131,20 +131,20 @@ class EnsembleBuilder(_Builder):
         )
 
     def rounds(self):
-        """Models that add up to the one so far: all stumps, which add up one by one."""
+        """Yield models that add up to the current one: all stumps together, since they are added one by one."""
         yield self.tail(0)
 
     def truncate_rounds(self, n):
-        """Keep the first ``n`` stumps, every one of which is a round."""
+        """Keep the first ``n`` stumps; each stump is a round."""
         check_rounds(n, self._n, "stump")
         self._n = n
 
     def end_round(self):
-        """Nothing, as every stump is a round: for callers that have a `TreesBuilder` at other times."""
+        """Does nothing, because each stump is a round; for compatibility with `TreesBuilder`."""
 
 
 class TreesBuilder(_Builder):
-    """Trees that are added one at a time, in rounds; the arrays behind them double when full.
+    """Trees that are added one by one, in rounds; arrays double when full.
 
     Parameters
     ----------
@@ -169,7 +169,10 @@ class TreesBuilder(_Builder):
         self._entries = GrowingEntries(self.n_classes, shared) if entries else None
         self.categories = categories
         self._subset = None if categories is None else np.empty(64, dtype=np.int64)
-        self._sets, self._first_set = [], [0]  # bits of every set; those before each tree
+        self._sets, self._first_set = (
+            [],
+            [0],
+        )  # bits of every set, and the number of sets before each tree
         self.decoder = decoder
         self.code = None if code is None else np.array(code, dtype=np.float32)
         self.vector = bool(vector)
@@ -187,21 +190,21 @@ class TreesBuilder(_Builder):
 
     @property
     def n_rounds(self):
-        """Number of rounds that have been ended."""
+        """Number of finished rounds."""
         return len(self._rounds) - 1
 
     @property
     def n_splits(self):
-        """Number of the splits of all trees."""
+        """Total number of splits."""
         return int(self._offset[self._n])
 
     def reserve(self, n_leaves):
-        """Room for the numbers of so many leaves, which is taken as they come: they need not move as they grow."""
+        """Reserve room for the values of ``n_leaves`` leaves, so that the array need not be copied as it grows."""
         if self._entries is None:
             self._room("_leaf", n_leaves)
 
     def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
-        """Append a tree to the round that has not been ended yet.
+        """Add a tree to the current round.
 
         Parameters
         ----------
@@ -226,7 +229,7 @@ class TreesBuilder(_Builder):
         self._add_numbered(sets, [s])
 
     def _add_numbered(self, sets, n_splits):
-        """Sets of the trees just appended, by the number of the split among all of them."""
+        """Add the sets of the latest trees, keyed by the number of the split among all their splits."""
         if self._subset is None:
             return
         places = np.array(sorted(sets), dtype=np.int64)
@@ -236,7 +239,7 @@ class TreesBuilder(_Builder):
         self._add_sets(asked, [sets[j] for j in places.tolist()], np.diff(until, prepend=0))
 
     def _add_sets(self, asked, sets, counts):
-        """Sets of the trees just appended: their numbers by split, from 1 on, and how many each tree has."""
+        """Add the sets of the latest trees: ``asked`` has a set's number for each split, ``counts`` is by tree."""
         del self._sets[self._first_set[-1] :]
         end = int(self._offset[self._n])
         self._room("_subset", end)
@@ -247,7 +250,7 @@ class TreesBuilder(_Builder):
     def add_trees(
         self, n_splits, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None
     ):
-        """Append n trees: `add_tree` for many at once.
+        """Add n trees: a vectorized `add_tree`.
 
         Parameters
         ----------
@@ -271,9 +274,9 @@ class TreesBuilder(_Builder):
             self._add_numbered(sets, n_splits)
 
     def _append(self, n, end, ends, feature, threshold, nan_left, right, leaf, cls, base):
-        """Put n trees behind those there are; ``ends``: of their splits, the last of them at ``end``."""
+        """Append n trees; ``ends`` are the ends of their splits, the last of which is ``end``."""
         t, begin = self._n, int(self._offset[self._n])
-        # Asked once, as most trees find room: eight calls would be a tenth of a small round.
+        # A single test, because usually there is room: eight calls would take a tenth of a small round.
         if end > len(self._feature) or end + t + n > len(self._leaf) or t + n >= len(self._cls):
             for name in ("_feature", "_threshold", "_nan_left", "_right"):
                 self._room(name, end)
@@ -292,16 +295,16 @@ class TreesBuilder(_Builder):
         self._n = t + n
 
     def add_stump(self, feature, threshold, nan_left, right, left=None):
-        """Append a stump as a tree, which must have a value for each class; see `EnsembleBuilder.add_stump`."""
+        """Add a stump as a tree with one value per class in its leaves; see `EnsembleBuilder.add_stump`."""
         leaf = np.stack((np.negative(right) if left is None else left, right))
         self.add_tree([feature], [threshold], [nan_left], [1], leaf)
 
     def end_round(self):
-        """The next tree begins a new round."""
+        """End the round, so that the next tree starts a new one."""
         self._rounds.append(self._n)
 
     def extend(self, trees):
-        """Append all trees of a frozen list, with their rounds; a code of theirs takes the place of this one."""
+        """Add all trees of a frozen list with their rounds; their code, if any, replaces the current one."""
         if trees.code is not None:
             self.code = np.array(trees.code, dtype=np.float32)
         first, none = self._n, -1
@@ -322,9 +325,9 @@ class TreesBuilder(_Builder):
         self._rounds += (first + trees.rounds[1:]).tolist()
 
     def tail(self, start):
-        """The trees from number ``start`` on, as views that the next call of `add_tree` may outdate.
+        """Return the trees from number ``start`` on as views, which the next call of `add_tree` may invalidate.
 
-        Their rounds are the rest of the round that ``start`` lies in, and those after it; trees behind the last
+        Their rounds are the rest of the round that contains ``start``, and all later ones; trees after the last
         `end_round` count as a round. The bias is that of the first part.
         """
         if not 0 <= start <= self._n:
@@ -353,7 +356,7 @@ class TreesBuilder(_Builder):
         )
 
     def _tail_sets(self, start, begin, end):
-        """Sets of the trees from number ``start`` on, whose splits are those from ``begin`` to ``end``."""
+        """Sets of the trees from number ``start`` on, whose splits are ``begin`` to ``end``."""
         if self._subset is None:
             return None, None, None, None
         first = self._first_set[start]
@@ -364,7 +367,7 @@ class TreesBuilder(_Builder):
         return np.where(asked > 0, asked - first, 0), starts, bits, self.categories
 
     def rounds(self):
-        """Models that add up to the one so far: its rounds that have trees."""
+        """Yield models that add up to the current one: its rounds that have trees."""
         ends = self.tail(0).rounds.tolist()
         for begin, end in zip(ends, ends[1:], strict=False):
             if begin < end:

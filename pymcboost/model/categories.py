@@ -1,4 +1,4 @@
-"""Categorical features of a model: their levels, and the sets of levels that splits ask for."""
+"""Categorical features of a model: their levels, and the sets of levels in splits."""
 
 import re
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from pymcboost._warn import warn
 from pymcboost.model.arrays import narrow, running_sums, without_flags
 from pymcboost.model.columns import names_of
 
-# Levels of a feature, and bytes of a name in UTF-8.
+# Maximum number of levels of a feature, and of bytes of a level's name in UTF-8.
 MOST_LEVELS, LONGEST_NAME = 65535, 4096
 DENSE = "categorical features must be columns of dense arrays or data frames; give X.toarray()"
 TYPES = ("category", "categorical", "enum", "dictionary")
-# Whole numbers with a point.
+# Whole numbers written with a decimal point.
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
 TEXTS = ("object", "str", "string", "utf8", "large_string", "string_view")
 
@@ -39,7 +39,7 @@ class Categories:
     _codes: dict = field(default_factory=dict, repr=False)
 
     def packed(self, feature, codes, nan_left):
-        """Bits of the codes of a set; those beyond the last level go where missing values go."""
+        """Pack the codes of a set into bits; codes beyond the last level follow the missing values."""
         n = int(self.levels[np.searchsorted(self.feature, feature)])
         bits = np.zeros(-(-n // 8) * 8, dtype=bool)
         bits[n:] = nan_left
@@ -47,7 +47,7 @@ class Categories:
         return np.packbits(bits, bitorder="little")
 
     def shown(self, feature, bits):
-        """The levels of a set by their names, or by their codes where they have none."""
+        """Levels of a set: their names, or their codes if they have no names."""
         at = int(np.searchsorted(self.feature, feature))
         names, codes = (
             self.names[at],
@@ -56,12 +56,12 @@ class Categories:
         return codes.tolist() if names is None else [names[code] for code in codes]
 
     def dump(self):
-        """What JSON holds: of every feature the names of its levels, or how many there are."""
+        """Description of each feature for JSON: the names of its levels, or their number."""
         parts = zip(self.feature.tolist(), self.levels.tolist(), self.names, strict=True)
         return [{"feature": j, "levels": n if names is None else names} for j, n, names in parts]
 
     def encoded(self, X):
-        """A data frame with the codes of named levels in place of these, NaN for others; what is no frame as it is."""
+        """Replace named categories by their codes in a data frame (NaN for unknown ones); other inputs are unchanged."""
         if not is_frame(X):
             return X
         places = enumerate(self.feature.tolist())
@@ -71,7 +71,7 @@ class Categories:
         return with_columns(X, codes) if codes else X
 
     def bounded(self, X):
-        """Rows of numbers in which codes that are none of the levels are missing."""
+        """Replace invalid codes by NaN in an array."""
         if hasattr(X, "tocsr"):
             raise ValueError(DENSE)
         for j, n in zip(self.feature.tolist(), self.levels.tolist(), strict=True):
@@ -84,7 +84,7 @@ class Categories:
         return X
 
     def of(self, used):
-        """Those of these features alone, by their places in ``used``."""
+        """Keep only these features, numbered by their positions in ``used``."""
         at = [i for i, j in enumerate(self.feature.tolist()) if j in used]
         names = tuple(self.names[i] for i in at)
         return Categories(
@@ -92,7 +92,7 @@ class Categories:
         )
 
     def codes_of(self, at, column):
-        """Codes of the values of a column, of the categorical feature number ``at``: float32."""
+        """Codes of the values in a column, for categorical feature number ``at``: float32."""
         if at not in self._codes:
             self._codes[at] = {name: code for code, name in enumerate(self.names[at])}
         found, texts = factors(column)
@@ -110,14 +110,14 @@ class Categories:
         ]
 
     def fill(self, X, texts):
-        """Put the codes of text columns, lists by the number of the feature, into rows of numbers."""
+        """Fill the codes of text columns, given as lists by feature number, into an array."""
         for j, column in texts.items():
             at = int(np.searchsorted(self.feature, j))
             known = set(self.names[at] or ())
             X[:, j] = self.codes_of(at, [one if one in known else level_of(one) for one in column])
 
     def sections(self):
-        """Sections of a file."""
+        """Sections of a model file."""
         named = [names for names in self.names if names is not None]
         texts = [name.encode() for names in named for name in names]
         return [
@@ -129,7 +129,7 @@ class Categories:
 
     @classmethod
     def from_sections(cls, sections):
-        """Those of a file; None where it has none."""
+        """Read the categories from a file's sections; None if it has none."""
         if "CATF" not in sections:
             return None
         feature, named = without_flags(sections["CATF"])
@@ -148,21 +148,21 @@ class Categories:
 
 
 def is_frame(X):
-    """Whether X has columns of their own types: pandas, polars or pyarrow."""
+    """Whether X is a frame with typed columns: pandas, polars or pyarrow."""
     return hasattr(X, "column_names") or (
         hasattr(X, "columns") and not callable(X.columns) and hasattr(X, "dtypes")
     )
 
 
 def column_of(X, j):
-    """Column j of a frame."""
+    """Return column j of a frame."""
     if hasattr(X, "iloc"):
         return X.iloc[:, j]
     return X.column(j) if hasattr(X, "column_names") else X[X.columns[j]]
 
 
 def with_columns(X, values):
-    """A frame with other values in some columns; ``values``: arrays by the numbers of the columns."""
+    """Replace columns of a frame; ``values``: arrays by column number."""
     if hasattr(X, "iloc"):
         columns = [values[j] if j in values else X.iloc[:, j] for j in range(X.shape[1])]
         new = type(X)(dict(enumerate(columns)), index=X.index)
@@ -170,7 +170,7 @@ def with_columns(X, values):
         return new
     if hasattr(X, "column_names"):
         for j, column in values.items():
-            new = column.tolist()  # of a table in chunks, of a batch in one
+            new = column.tolist()  # a pyarrow table needs a list of chunks, a batch a single array
             X = X.set_column(j, X.column_names[j], [new] if hasattr(X, "to_batches") else new)
         return X
     return X.with_columns(
@@ -179,12 +179,12 @@ def with_columns(X, values):
 
 
 def type_of(column):
-    """Name of a column's type in lower case."""
+    """Lower-case name of a column's type."""
     return str(getattr(column, "dtype", getattr(column, "type", ""))).lower()
 
 
 def is_category(column):
-    """Whether a column has the type of a category."""
+    """Whether a column has a categorical type."""
     return type_of(column).startswith(TYPES)
 
 
@@ -194,7 +194,7 @@ def is_text(column):
 
 
 def words_in(column):
-    """Whether a column of text has values that are no numbers, and whether it has values that are no text."""
+    """Whether a text column has values that are not numbers, and whether it has values that are not text."""
     words = others = False
     for value in _values_of(column) if is_text(column) else ():
         if isinstance(value, str):
@@ -205,7 +205,7 @@ def words_in(column):
 
 
 def holds_categories(column):
-    """Whether a column can be nothing but a category: it has the type of one, or holds text that is no number."""
+    """Whether a column must be categorical: it has a categorical type, or holds only text that is not all numbers."""
     return is_category(column) or words_in(column) == (True, False)
 
 
@@ -218,12 +218,12 @@ def _is_number(text):
 
 
 def text_of(value):
-    """What a value is called: whole numbers without a point; None for a missing value."""
+    """Name of a value: whole numbers are written without a decimal point; None for a missing value."""
     if isinstance(value, str):
         return value
     if (
         value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
-    ):  # the first has no truth
+    ):  # pandas' NA has no truth value
         return None
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
@@ -231,20 +231,20 @@ def text_of(value):
 
 
 def level_of(text):
-    """The level that a cell of text is: whole numbers without a point. Values that are no text are as they are."""
+    """Level of a text cell: whole numbers lose their decimal point. Values that are not text are unchanged."""
     whole = WHOLE.fullmatch(text) if isinstance(text, str) else None
     return whole[1] if whole else text
 
 
 def _values_of(column):
-    """The values of a column as a list."""
+    """Values of a column as a list."""
     if isinstance(column, list):
         return column
     return column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
 
 
 def factors(column):
-    """Place of every value of a column among those that occur, -1 where it is missing; and these as text."""
+    """Index of each value among the distinct values, -1 if it is missing; and the distinct values as text."""
     if hasattr(column, "cat") and hasattr(column, "iloc"):  # pandas
         return column.cat.codes.to_numpy().astype(np.int64), [
             text_of(one) for one in column.cat.categories.tolist()
@@ -259,7 +259,7 @@ def factors(column):
 
 
 def find(wanted, X, partial=False):
-    """`Categories` of the rows of a training, None without any; as ``categorical_features`` of the estimators says.
+    """Find the `Categories` of training rows according to ``categorical_features``; None if there are none.
 
     ``partial``: other workers have more rows; a column that is missing in these has no levels.
 
@@ -296,7 +296,7 @@ def find(wanted, X, partial=False):
 
 
 def warn_of_numbers(levels, shown):
-    """Warn of a text column that became a category although nearly all of its values are numbers."""
+    """Warn if a text column became categorical although nearly all of its values are numbers."""
     others = [text for text in levels if not _is_number(text)]
     n_numbers = len(levels) - len(others)
     if n_numbers >= 10 and n_numbers >= 0.9 * len(levels):
@@ -309,7 +309,7 @@ def warn_of_numbers(levels, shown):
 
 
 def of_texts(texts, names):
-    """`Categories` of the text columns of a file, lists by the number of the feature; None without any."""
+    """`Categories` of the text columns of a file, given as lists by feature number; None if there are none."""
     if not texts:
         return None
     levels = [_names(texts[j], f"column {names[j]!r}") for j in sorted(texts)]
@@ -319,7 +319,7 @@ def of_texts(texts, names):
 
 
 def columns_of(wanted, X, d, frame):
-    """The columns that ``categorical_features`` asks for, increasing: int64."""
+    """Columns that ``categorical_features`` selects, ascending: int64."""
     if isinstance(wanted, str) and wanted == "from_dtype":
         return np.array([j for j in range(d) if holds_categories(column_of(X, j))], dtype=np.int64)
     wanted = np.asarray(wanted)
@@ -380,7 +380,7 @@ def _names(column, shown, partial=False):
 
 
 def _n_codes(column, shown, partial):
-    """One more than the largest code in a column of numbers."""
+    """Number of codes of a numeric column: the largest code plus 1."""
     try:
         values = np.asarray(column, dtype=np.float64)
     except (TypeError, ValueError):
@@ -402,7 +402,7 @@ def _n_codes(column, shown, partial):
 
 
 def in_sets(number, start, bits, x, nan_left):
-    """Whether values x go left by the sets of these numbers, from 1 on: bool, one for each."""
+    """Whether values x go left by the sets with these numbers, which count from 1: bool, one per value."""
     begin, n = start[number - 1], start[number] - start[number - 1]
     inside = (x >= 0) & (x < 8 * n) & (x == np.floor(x))
     code = np.where(inside, x, 0).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Columns of data frames by name, and errors that name a column and its value. No frame library is imported."""
+"""Columns of data frames by name, and errors that name column and value. Does not import frame libraries."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from pymcboost.threads import counted
 
-# Names and characters that a message shows.
+# Maximum numbers of names and of characters that a message shows.
 SHOWN_NAMES, SHOWN_CHARACTERS = 5, 40
 ENCODE = (
     "encode it as numbers (sklearn.preprocessing.OneHotEncoder, OrdinalEncoder or TargetEncoder)"
 )
-# What helps against text: in a training that has categories, in one that has none, and in a prediction.
+# Advice for text columns: in training with categorical features, without them, and in prediction.
 TEXT = (
     "name the column in categorical_features, which accepts text columns of a data frame, or "
     f"{ENCODE}"
@@ -32,20 +32,20 @@ DATES = (
 
 
 def _columns_of(X):
-    """What a frame's columns are called (pandas, polars, pyarrow), text or not; an empty list where X is no frame."""
+    """Column names of a frame (pandas, polars, pyarrow), text or not; an empty list if X is not a frame."""
     names = getattr(X, "column_names", None)
     names = getattr(X, "columns", None) if names is None else names
     return [] if names is None or callable(names) else list(names)
 
 
 def names_of(X):
-    """Names of a frame's columns (pandas, polars, pyarrow); None where they are not all text, or X is no frame."""
+    """Column names of a frame (pandas, polars, pyarrow); None if not all are text, or if X is not a frame."""
     names = _columns_of(X)
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def refuse_repeated_names(X, shown="X"):
-    """Refuse a frame in which several columns have one name."""
+    """Refuse a frame in which several columns have the same name."""
     names = _columns_of(X)
     if len(set(names)) < len(names):
         name = next(name for name in names if names.count(name) > 1)
@@ -56,7 +56,7 @@ def refuse_repeated_names(X, shown="X"):
 
 
 def in_order(X, names_of_model):
-    """A frame with its columns in the order of the model's names; as it is where either has none."""
+    """Put the columns of a frame into the order of the model's names; unchanged if either has no names."""
     given = names_of(X)
     names = None if given is None else names_of_model()
     if names is None or given == names:
@@ -79,7 +79,7 @@ def in_order(X, names_of_model):
 
 
 def refuse_no_rows(X):
-    """Refuse what is no table of numbers by its type: one row or column of a frame, text, a dictionary, nothing."""
+    """Refuse inputs that cannot be a table of numbers: a single row or column of a frame, text, a dictionary, None."""
     name = type(X).__name__
     if hasattr(X, "to_frame") and len(getattr(X, "shape", ())) == 1:  # a Series of pandas or polars
         how = (
@@ -101,7 +101,7 @@ def refuse_no_rows(X):
 
 
 def refuse_dates(X):
-    """Refuse columns of dates, which NumPy and some frames take for numbers in units of their own."""
+    """Refuse date columns, which NumPy and some frames would convert to numbers in arbitrary units."""
     types = getattr(X, "dtypes", None)  # pandas, polars
     types = getattr(getattr(X, "schema", None), "types", []) if types is None else types
     types = [str(one).lower() for one in (types if np.iterable(types) else [types])]
@@ -111,9 +111,9 @@ def refuse_dates(X):
 
 
 def wrong_value(X, allow_nan=True, text=TEXT):
-    """The first value that is no number, by column and row, and what to do: a sentence; None if there is none.
+    """Describe the first value that is not a number, with column and row, and say what to do; None if all are numbers.
 
-    ``text``: what helps where it is text.
+    ``text``: advice if it is text.
     """
     if hasattr(X, "tocoo"):
         return _wrong_entry(X.tocoo(), allow_nan)
@@ -142,7 +142,7 @@ def wrong_value(X, allow_nan=True, text=TEXT):
 
 
 def _wrong_entry(X, allow_nan):
-    """See `wrong_value`, of a sparse matrix (COO)."""
+    """See `wrong_value`; for a sparse matrix (COO)."""
     if X.data.dtype.kind != "f":
         return None
     wrong = np.flatnonzero(np.isinf(X.data) if allow_nan else ~np.isfinite(X.data))
@@ -155,7 +155,7 @@ def _wrong_entry(X, allow_nan):
 
 
 def _wrong_length(X):
-    """The first of several rows that has another length than row 0, in words; None where there is none."""
+    """Describe the first row whose length differs from that of row 0; None if all lengths are equal."""
     lengths = [len(row) if hasattr(row, "__len__") else None for row in X]
     for row, length in enumerate(lengths):
         if length != lengths[0]:
@@ -170,7 +170,7 @@ def _wrong_length(X):
 
 
 def _wrong_in(column, allow_nan, text):
-    """What is wrong with a column, in words; None if it holds numbers."""
+    """Describe what is wrong with a column; None if it holds numbers."""
     kind = column.dtype.kind
     if kind in "biuc":
         return None
@@ -186,7 +186,7 @@ def _wrong_in(column, allow_nan, text):
 
 
 def _problem_of(value, allow_nan, text=TEXT):
-    """Why a value is no number to learn from, and what to do; None if it is one."""
+    """Why a value is not a usable number, and what to do; None if it is one."""
     if hasattr(value, "isoformat") or isinstance(value, (np.datetime64, np.timedelta64)):
         return "is a date or a time", DATES
     try:
@@ -221,7 +221,7 @@ def missing_label(y):
     for row, label in enumerate(y.ravel() if y.ndim and y.size == len(y) else ()):
         try:
             there = label is not None and bool(label == label)
-        except TypeError:  # NA is equal to nothing, nor different
+        except TypeError:  # the truth of NA == NA is undefined
             there = False
         if not there:
             return row

@@ -1,4 +1,4 @@
-"""Covers: how many rows fall into each leaf of a list of stumps or of trees; and their rows as kernels read them."""
+"""Covers: the number of rows in each leaf of a model; and blocks of rows for the kernels."""
 
 from dataclasses import replace
 from typing import Any, Self
@@ -8,16 +8,16 @@ import numpy as np
 from pymcboost.model.arrays import running_sums as running_sums
 from pymcboost.model.rows import check_sparse
 
-# Bytes of the features of rows that are copied at once, and most rows: Ctrl-C is heard in between.
+# Limits of the rows that are copied at once: bytes and rows. Ctrl-C is handled between blocks.
 BLOCK, MOST_ROWS = 1 << 25, 1 << 13
-# Different features that a path may ask about, as the kernel has it.
+# Maximum number of different features on a path, as in the kernel.
 MOST_FEATURES = 64
-# Above all codes of categories.
+# Larger than all codes of categories.
 CODES = 1 << 16
 
 
 class Covers:
-    """What a `Model` can do about covers."""
+    """Covers of a `Model`."""
 
     ensemble: Any
     layout: Any
@@ -64,7 +64,7 @@ class Covers:
 
 
 def covering(model, X):
-    """Rows of X that leaves are to be covered by, as they are counted."""
+    """Check the rows whose leaves are to be counted."""
     X = model._rows.checked(X)
     if not X.shape[0]:
         raise ValueError("covers need at least one row")
@@ -72,7 +72,7 @@ def covering(model, X):
 
 
 def explainer(ensemble):
-    """`Explainer` of a compact list of stumps, or of trees (see `Kind.compact`)."""
+    """Create the `Explainer` of a compact list of stumps or trees (see `Kind.compact`)."""
     from pymcboost._kernels import contributions  # most programs only score
 
     n, k, cls, base, code = (
@@ -85,7 +85,7 @@ def explainer(ensemble):
     offset, feature, threshold, nan_left, right = ensemble.splits()
     none = np.full(n, -1, dtype=np.int64)
     asked, sets = np.array(feature, dtype=np.int64), ensemble.sets()
-    if sets is not None:  # each set is a row of 0 and 1 behind those of the features, see `blocks`
+    if sets is not None:  # each set becomes an additional feature with values 0 and 1, see `blocks`
         of_set = np.flatnonzero(sets[0])
         asked[of_set], threshold = (
             ensemble.n_features + np.arange(len(of_set)),
@@ -112,9 +112,9 @@ def explainer(ensemble):
 
 
 def blocks(X, used, ensemble=None):
-    """Yield slices of rows and their features ``used`` as float32 (features, rows): dense copies of a few rows each.
+    """Yield slices of rows, and their features ``used`` as float32 (features, rows): dense copies of a few rows each.
 
-    With an ensemble of these features, behind them a row for each of its sets of categories: 0 where it goes left, else
+    With an ensemble of these features, a row is appended for each of its sets of categories: 0 if it goes left, else
     1.
     """
     if hasattr(X, "indptr"):
@@ -131,7 +131,7 @@ def blocks(X, used, ensemble=None):
 
 
 def _sides(ensemble, xt):
-    """0 where the codes of rows go left at a set of categories, else 1: float32 (sets, rows)."""
+    """Compute 0 if the codes of rows go left at a set of categories, else 1: float32 (sets, rows)."""
     subset, start, bits = ensemble.sets()
     at = np.flatnonzero(subset)
     found = np.empty((len(at), xt.shape[1]), dtype=np.float32)
@@ -148,7 +148,7 @@ def _sides(ensemble, xt):
 
 
 def count(ensemble, X):
-    """Rows of X (checked) in each leaf, int64."""
+    """Count the rows of X, which must be checked, in each leaf: int64."""
     used, compact = ensemble.compact()
     trees = explainer(compact)
     cover = np.zeros(len(ensemble.feature) + len(ensemble), dtype=np.int64)
@@ -158,15 +158,15 @@ def count(ensemble, X):
 
 
 def first_leaves(ensemble):
-    """Number of the first leaf of every tree, and of all leaves: int64 (T + 1,)."""
+    """Number of the first leaf of every tree, and the total number of leaves: int64 (T + 1,)."""
     offset = ensemble.splits()[0]
     return offset + np.arange(len(offset))
 
 
 def spans(right):
-    """First leaf, first leaf of the right child and end of the leaves of every split of a tree: int64 (s,) each.
+    """First leaf, first leaf of the right child, and end of the leaves, for every split of a tree: int64 (s,) each.
 
-    The splits are in preorder, ``right`` leads to their right children (see `Trees`).
+    Splits are in preorder, and ``right`` leads to their right children (see `Trees`).
     """
     s = len(right)
     begin, end, parts = np.zeros(s, dtype=np.int64), np.zeros(s, dtype=np.int64), [(0, s, 0)]

@@ -1,16 +1,16 @@
-"""A model in full as JSON or text; docs/json.md has the schema."""
+"""Dumps of a whole model as JSON or text; docs/json.md describes the schema."""
 
 import json
 
 from pymcboost.threads import counted
 
-# Of the schema: a reader that knows this number reads what this module writes.
+# Schema version: a reader of this version can read the output of this module.
 SCHEMA = 1
 KINDS = {1: "trees", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel"}
 
 
 def head(model):
-    """What the dump of every kind begins with."""
+    """Common start of all dumps."""
     meta, ensemble = model.information, model.ensemble
     names = meta.get("feature_names")
     return {
@@ -32,7 +32,7 @@ def head(model):
 
 
 def as_json(model):
-    """Yield pieces of one JSON object, every tree, feature and support vector on a line of its own."""
+    """Yield pieces of a JSON object; every tree, feature and support vector has its own line."""
     parts = [(name, json.dumps(value)) for name, value in head(model).items()]
     yield "{" + ",\n".join(f"{json.dumps(name)}: {value}" for name, value in parts)
     for name, value in model.ensemble.dump():
@@ -48,7 +48,7 @@ def as_json(model):
 
 
 def as_text(model):
-    """Yield lines with the same content: one for a node, an interval, a class or a support vector."""
+    """Yield lines of text with the same content: one per node, interval, class or support vector."""
     first = head(model)
     names = _Names(first, model.ensemble.code is not None)
     for name, value in first.items():
@@ -63,14 +63,14 @@ def as_text(model):
 
 
 def asked(node):
-    """What a split asks of its feature, in words."""
+    """Condition of a split, in words."""
     if "levels" not in node:
         return f"<= {node['threshold']!r}"
     return f"in {{{', '.join(json.dumps(level, ensure_ascii=False) for level in node['levels'])}}}"
 
 
 class _Names:
-    """Words for features, by their names or their numbers in the training file, and for the columns of scores."""
+    """Labels of features, by name or by number in the training file, and of the columns of scores."""
 
     def __init__(self, head, coded):
         self._names, self._classes = head["feature_names"], None if coded else head["classes"]

@@ -1,4 +1,4 @@
-"""Early exits: rows that leave the last learners out, with the same label or one that is seldom another."""
+"""Early exits: predictions that skip the last learners for some rows, with the same label, or rarely another."""
 
 import math
 from numbers import Real
@@ -12,18 +12,18 @@ from pymcboost.model.file import EARLY
 
 Early = Literal["certified", "calibrated", "rejection"]
 WAYS = get_args(Early)
-# Learners from one checkpoint to the next, at least, and most checkpoints; a multiple of the first.
+# Minimum number of learners between checkpoints, which is a multiple of STEP, and maximum number of checkpoints.
 STEP, MOST = 4, 64
-# Bounds take at most this share of a file.
+# Maximum share of a file that bounds may take.
 SHARE = 0.05
-# Learners that take as much time as a look at the bounds does with AVX-512; where to look if no rows are known.
+# Number of learners that take as long as checking the bounds with AVX-512; and default places to check without rows.
 LOOK, LOOKS = 24, (0.75, 0.875)
-# Chance that rows of a calibration promise too much.
+# Probability that the calibration rows promise too much.
 DOUBT = 0.05
 
 
 class EarlyExit:
-    """What a `Model` can do about early exits."""
+    """Early exits of a `Model`."""
 
     classes_: Any
     ensemble: Any
@@ -227,7 +227,7 @@ class EarlyExit:
         return int(found[0])
 
     def _with_bounds(self, at, values):
-        """The model with bounds for every other checkpoint, as many as there is room for."""
+        """Add bounds for every other checkpoint, as many as fit into the file."""
         k = self.ensemble.n_classes
         values = rounded_up(values[::-2][::-1][:, ~np.eye(k, dtype=bool)])
         plain = len(self._changed(**dict.fromkeys(EARLY)).to_bytes())
@@ -246,7 +246,7 @@ class EarlyExit:
         return with_room._looking(at, wanted)
 
     def _looking(self, at, wanted):
-        """The model with bounds at these of every other checkpoint; those of the others are infinite."""
+        """Keep the bounds at these of every other checkpoint, and set the others to infinity."""
         pair = (
             self._sections()["pair"]
             .reshape(-1, self.ensemble.n_classes * (self.ensemble.n_classes - 1))
@@ -258,7 +258,7 @@ class EarlyExit:
         return self._changed(pair=pair[max(0, first) :].ravel())
 
     def _margins(self, X, at, rate):
-        """Number of rows, of changed labels among them, and thresholds: lower where fewer learners are left."""
+        """Numbers of rows and of changed labels, and thresholds, which decrease as fewer learners are left."""
         final = self.predict_codes(X)
         allowed = may_fail(len(final), rate, "rows X")
         worst, falling = np.zeros(len(final)), np.sqrt(np.sqrt(1 - at / max(1, self.n_learners)))
@@ -271,7 +271,10 @@ class EarlyExit:
         )
 
     def _rejections(self, X, at, rate, code):
-        """Number of rows, the class, and thresholds: their trace from half of the rows, their level from the others."""
+        """Number of rows, the class, and thresholds.
+
+        The shape of the thresholds is fitted to half of the rows, their level to the others.
+        """
         kept = self.predict_codes(X) != code
         lead = np.array([_lead(scores, code)[kept] for scores in self._at(X, at)]).reshape(
             len(at), kept.sum()
@@ -290,7 +293,7 @@ class EarlyExit:
 
 
 def facts(model):
-    """Facts about the early exits of a model, as dicts that JSON can hold."""
+    """Facts about a model's early exits, as dicts for JSON."""
     for way in model._own_exits():
         yield {"way": way, "from": "hyperplanes"}
     sections = model._sections()
@@ -313,7 +316,10 @@ def _lead(scores, code):
 
 
 def checkpoints(ends, n):
-    """Learners before the checkpoints: ends of rounds at least 8 apart, 64 at most, before the last of n learners."""
+    """Numbers of learners before the checkpoints.
+
+    These are ends of rounds before the last of n learners: at least `STEP` learners apart, and at most `MOST` of them.
+    """
     step, found = STEP * max(1, math.ceil(n / (STEP * MOST))), [0]
     for end in ends.tolist():
         if found[-1] + step <= end < n:
@@ -322,7 +328,7 @@ def checkpoints(ends, n):
 
 
 def bounds(ensemble, at):
-    """Most that the learners after each checkpoint add to class j less class i, for sums in float64.
+    """Upper bounds of what the learners after each checkpoint add to class j minus class i, for sums in float64.
 
     Parameters
     ----------
@@ -352,12 +358,12 @@ def bounds(ensemble, at):
         change = sign - sign[:, None]
         after[number] += np.maximum(leaf.max() * change, leaf.min() * change)
     after = after[:0:-1].cumsum(axis=0)[::-1]
-    # Every sum, here and in the scorer, has an error of at most 2^-53 of this size for a learner, twice for a pair.
+    # Every sum, here and in the scorer, has an error of at most 2^-53 of this size per learner, and a pair has two.
     return after + (len(ensemble) + 4) * 2.0**-49 * size.max()
 
 
 def looks(exits, at, n):
-    """Where to look at bounds, so that the mean time of a row is least: bool (len(at),).
+    """Choose where to check bounds so that the mean time per row is minimal: bool (len(at),).
 
     Parameters
     ----------
@@ -374,7 +380,7 @@ def looks(exits, at, n):
     best, following = (
         left * (n - place),
         np.zeros(len(place), dtype=int),
-    )  # time after a look, and the next one
+    )  # time after a check, and the next check
     for j in range(len(place) - 2, -1, -1):
         times = left[j] * (place[j + 1 :] - place[j] + LOOK) + best[j + 1 :]
         if times.min() < best[j]:
@@ -387,7 +393,7 @@ def looks(exits, at, n):
 
 
 def rounded_up(values):
-    """Numbers of float16, or float32 where those are out of reach, that are not below these."""
+    """Round up to float16, or to float32 if the values are out of range."""
     largest = np.abs(values).max(initial=0.0)
     dtype = np.float16 if 2.0**-8 < largest <= 65504 else np.float32
     with np.errstate(over="ignore"):
@@ -396,10 +402,10 @@ def rounded_up(values):
 
 
 def may_fail(n, rate, what, parts=1):
-    """How many of n rows may fail if fewer than ``rate`` of all are to fail, with 95% confidence.
+    """How many of n rows may fail so that, with 95% confidence, fewer than ``rate`` of all rows fail.
 
-    Fewer than 3 / rate rows are refused; log(0.05) / log(1 - rate), a little fewer, would do. The threshold is then the
-    largest but so many: what fails beyond it in a new row is a binomial tail.
+    Fewer than 3 / rate rows are refused; slightly fewer, log(0.05) / log(1 - rate), would be enough. The threshold is
+    the largest value after skipping that many: the chance that a new row exceeds it is a binomial tail.
     """
     term, failing, total = n * math.log1p(-rate), -1, 0.0
     while (total := total + math.exp(term)) <= DOUBT:

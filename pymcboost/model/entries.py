@@ -1,6 +1,6 @@
-"""Leaves of which few numbers are kept: those of some classes; the other classes get nothing, or one number of a leaf.
+"""Sparse leaf vectors, which store values of a few classes; the other classes get 0, or a value shared within the leaf.
 
-Where leaves have such numbers, all are multiples of `GRID`: sums are then exact, so that they may be taken apart.
+With shared values, all numbers are multiples of `GRID`, so that sums are exact in any order.
 """
 
 import numpy as np
@@ -11,18 +11,18 @@ GRID, LARGEST, LARGEST_BIAS = 2.0**-20, 8.0, 2.0**20
 
 
 def on_grid(values, largest=LARGEST):
-    """Whether numbers are multiples of `GRID` up to the largest one."""
+    """Whether numbers are multiples of `GRID`, up to a largest magnitude."""
     steps = np.asarray(values, dtype=np.float64) / GRID
     return bool((steps == np.rint(steps)).all() and (np.abs(values) <= largest).all())
 
 
 def rounded(values):
-    """Multiples of `GRID` next to the values, in float32."""
+    """Round to multiples of `GRID`, as float32."""
     return (np.rint(np.asarray(values, dtype=np.float64) / GRID) * GRID + 0.0).astype(np.float32)
 
 
 class LeafEntries:
-    """Vectors of n leaves (n, K) as their entries; an array wherever one is asked for.
+    """Vectors of n leaves (n, K), stored as entries; they convert to an array where one is needed.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class LeafEntries:
 
     @classmethod
     def of(cls, leaf, shared=None):
-        """The numbers of vectors (n, K) that are not 0, or not what a leaf's classes share."""
+        """Convert vectors (n, K) to the entries that are not 0, or that differ from the shared value of their leaf."""
         if isinstance(leaf, LeafEntries):
             return leaf
         leaf = np.asarray(leaf, dtype=np.float32)
@@ -60,7 +60,7 @@ class LeafEntries:
 
     @property
     def shape(self):
-        """(n, K), as of an array."""
+        """Shape (n, K) of the vectors."""
         return len(self), self.n_classes
 
     @property
@@ -72,7 +72,7 @@ class LeafEntries:
         return len(self.start) - 1
 
     def __getitem__(self, which):
-        """Entries of a slice of the leaves; otherwise vectors."""
+        """Entries for a slice of the leaves; vectors for other indices."""
         if not isinstance(which, slice):
             return self._vectors(np.arange(len(self))[which])
         begin, end, _ = which.indices(len(self))
@@ -99,7 +99,7 @@ class LeafEntries:
         )
 
     def astype(self, dtype):
-        """Vectors of this type."""
+        """Dense vectors of this type."""
         return np.asarray(self, dtype=dtype)
 
     def of_type(self, dtype):
@@ -110,7 +110,7 @@ class LeafEntries:
         )
 
     def copy(self):
-        """Read-only copies."""
+        """Read-only copy."""
         parts = [
             None if array is None else array.copy()
             for array in (self.start, self.cls, self.value, self.shared)
@@ -146,9 +146,9 @@ class LeafEntries:
 
 
 class GrowingEntries:
-    """Entries of leaves that are added behind each other, for a builder; arrays double when full.
+    """Entries of leaves that are added one after the other, for a builder; arrays double when full.
 
-    With ``shared`` leaves have numbers for all classes, which are 0 where entries without them are added.
+    With ``shared``, leaves have values for all other classes, which are 0 if entries are added without them.
     """
 
     def __init__(self, n_classes, shared=False):
@@ -157,7 +157,7 @@ class GrowingEntries:
         self._cls, self._value = np.empty(64, dtype=np.uint16), np.empty(64, dtype=np.float32)
 
     def put(self, begin, leaf):
-        """Vectors or entries of the leaves from number ``begin`` on; what was there from there on is forgotten."""
+        """Store vectors or entries of the leaves from number ``begin`` on; earlier ones from there on are dropped."""
         leaf, at = LeafEntries.of(leaf), int(self._start[begin])
         end = at + len(leaf.cls)
         self._start = roomy(self._start, begin + len(leaf) + 1)
@@ -169,7 +169,7 @@ class GrowingEntries:
             self._shared[begin : begin + len(leaf)] = 0 if leaf.shared is None else leaf.shared
 
     def __getitem__(self, part):
-        """Entries of a slice of the leaves."""
+        """Entries for a slice of the leaves."""
         shared = None if self._shared is None else self._shared[: part.stop]
         return LeafEntries(
             self._start[: part.stop + 1], self._cls, self._value, self.n_classes, shared
@@ -177,7 +177,7 @@ class GrowingEntries:
 
 
 def checked(leaf, shape, bias):
-    """Numbers of leaves of a shape as they are saved."""
+    """Check the values of leaves with this shape, in the form in which they are saved."""
     entries = isinstance(leaf, LeafEntries) and len(shape) == 2
     if entries and leaf.shared is not None and not on_grid(bias, LARGEST_BIAS):
         raise ValueError(
@@ -188,9 +188,9 @@ def checked(leaf, shape, bias):
 
 
 def halved(leaf):
-    """Numbers of leaves as float16."""
+    """Convert leaf values to float16."""
     entries = isinstance(leaf, LeafEntries)
-    with np.errstate(over="ignore"):  # adding 0 turns the -0 of what was too small into +0
+    with np.errstate(over="ignore"):  # adding 0 turns underflowed -0 into +0
         half = leaf.of_type(np.float16) if entries else leaf.astype(np.float16) + np.float16(0)
     if not np.isfinite(half.value if entries else half).all():
         largest = np.abs(leaf.value if entries else leaf).max()
@@ -201,7 +201,7 @@ def halved(leaf):
 
 
 def leaf_sections(leaf):
-    """Sections of a file with the numbers of leaves, as (tag, array)."""
+    """Sections of a file for the leaf values, as (tag, array)."""
     if not isinstance(leaf, LeafEntries):
         return [("LEAF", leaf)]
     sections = [("LEAF", leaf.value), ("LOFF", narrow(leaf.start)), ("LCLS", narrow(leaf.cls))]
@@ -209,7 +209,7 @@ def leaf_sections(leaf):
 
 
 def roomy(array, n):
-    """The array with room for n rows, twice as long where it is too short."""
+    """Return an array with room for n rows; if it is too short, a copy of at least twice the length."""
     if n <= len(array):
         return array
     new = np.empty((max(n, 2 * len(array)), *array.shape[1:]), dtype=array.dtype)

@@ -1,4 +1,4 @@
-"""Model files: the bytes of a ``.mcb`` file, written here and checked in one place, ``mcb_open`` of ``mcb.h``.
+"""Model files: writes the bytes of a ``.mcb`` file, which are checked in one place, ``mcb_open`` of ``mcb.h``.
 
 ``docs/format.md`` describes the format field by field.
 """
@@ -19,20 +19,20 @@ MAGIC = b"\x89MCB\r\n\x1a\n"
 LINKS = ("none", "softmax", "softmax2", "sigmoid", "shares")
 DECODERS = ("linear", "hamming", "exp")
 LEAVES = ("float32", "float16", "int8")
-# Sections of early exits: checkpoints, then those of each way.
+# Sections of early exits: the checkpoints, then one section for each way.
 EARLY = ("exit", "pair", "marg", "rjct")
-# Sections that all kinds have in common, besides the bias; in the order of a file.
+# Sections that all kinds can have, besides the bias, in the order of a file.
 COMMON = ("CALB", "calb", *EARLY, "ABOV", "LABI", "LABO", "LABS", "meta")
-# Sections that came after version 1.0, and the minor version they came with.
+# Sections that were added after version 1.0, with the minor version that added them.
 MINOR = {"CALB": 1, "covr": 2, **dict.fromkeys(EARLY, 3), "CSET": 4, "ABOV": 5}
 MINOR |= {"LOFF": 6, "PACK": 7, "LALL": 10, "calb": 11}
-# The same of links.
+# The same for links.
 MINOR_OF_LINK = {"sigmoid": 5, "shares": 12}
 LAYOUTS = ("list", "interval", "packed")
 HEADER_BYTES = 64
-# What is read of a pipe at once.
+# Number of bytes that are read at once from a pipe.
 CHUNK = 1 << 20
-# Bytes of files before which the free memory is looked at, which takes longer than to read a small file.
+# From this file size in bytes on, free memory is checked first. For small files, that takes longer than reading.
 LARGE = 1 << 26
 MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
 UNSORTED = "class labels must be distinct and sorted, as numpy.unique returns them"
@@ -100,7 +100,7 @@ def _refusal(scorer, name):
 
 
 def _other_model(head, name, scorer):
-    """The error that names who reads a model of another library, by the first bytes of its file; else None."""
+    """Error for a model file of another library, recognized by its first bytes, that says how to read it; else None."""
     library = (
         "lightgbm" if head.startswith(b"tree") else "xgboost" if b"learner" in head[:20] else None
     )
@@ -114,13 +114,13 @@ def _other_model(head, name, scorer):
 
 
 def read(path):
-    """Bytes of a model file and their `Scorer`; a file that is no model is refused after its first 64 bytes.
+    """Read a model file; return its bytes and its `Scorer`. Other files are refused after their first 64 bytes.
 
-    No more is read than the header says, and where that is much it must fit into the free memory.
+    No more is read than the header says; a large file must fit into free memory.
     """
     name = os.fspath(path)
     name = name.decode(errors="replace") if isinstance(name, bytes) else name
-    with open(path, "rb", buffering=0) as file:  # a buffer would hold the file a second time
+    with open(path, "rb", buffering=0) as file:  # a buffer would hold a second copy
         head = _read_at_most(file, HEADER_BYTES)
         scorer = score.Scorer(head)
         if scorer.status != score.FILE_SIZE_ERROR:
@@ -144,13 +144,13 @@ def read(path):
             file.seek(0)
             data = _read_at_most(file, promised, promised)
         else:
-            # One byte more shows that there is more.
+            # One more byte reveals trailing data.
             data = head + _read_at_most(file, max(0, promised + 1 - HEADER_BYTES), CHUNK)
     return data, check(data, name)
 
 
 def _read_at_most(file, size, step=HEADER_BYTES):
-    """The next bytes of a file, read ``step`` at once; fewer where it ends before."""
+    """Read the next bytes of a file, ``step`` at a time; fewer at its end."""
     data = file.read(min(size, step))
     if len(data) == size:
         return data
@@ -163,7 +163,7 @@ def _read_at_most(file, size, step=HEADER_BYTES):
 
 
 def header(scorer):
-    """What the header of a file that has been checked says, by name; link and decoder in words."""
+    """Fields of the header of a checked file, with link and decoder by name."""
     n_classes, n_features, kind, link, n_learners, n_rounds = scorer.header
     return SimpleNamespace(
         n_classes=n_classes, n_features=n_features, kind=kind, link=LINKS[link], decoder=DECODERS[scorer.decoder],
@@ -172,7 +172,7 @@ def header(scorer):
 
 
 def arrays(data, scorer):
-    """Dictionary: tag -> read-only one-dimensional array over the section's bytes."""
+    """Read-only one-dimensional arrays over the sections' bytes, by tag."""
     return {
         tag: np.frombuffer(data, dtype=DTYPES[code], count=count, offset=offset)
         for tag, (offset, count, code) in (scorer.sections() | _cover_section(data)).items()
@@ -180,7 +180,7 @@ def arrays(data, scorer):
 
 
 def _cover_section(data):
-    """Where the covers are, which ``mcb.h`` reads over as it needs them for nothing."""
+    """Location of the covers, which ``mcb.h`` ignores because scoring does not need them."""
     table = data[HEADER_BYTES : HEADER_BYTES + 32 * struct.unpack_from("<I", data, 24)[0]]
     for tag, code, offset, count, _, _ in (
         struct.iter_unpack("<4sB3xQQII", table) if b"covr" in table else ()
@@ -191,7 +191,7 @@ def _cover_section(data):
 
 
 def label_sections(classes, n_classes):
-    """Sections of the class labels.
+    """Sections for the class labels.
 
     Parameters
     ----------
@@ -262,9 +262,9 @@ def _text_sections(classes):
 
 
 def class_labels(sections):
-    """Labels of a file's sections: int64, or strings.
+    """Class labels from a file's sections: int64, or strings.
 
-    Strings come as an object array when their lengths differ so much that a fixed width would waste memory.
+    Strings are an object array if their lengths differ so much that a fixed width would waste memory.
     """
     if "LABI" in sections:
         return sections["LABI"].astype(np.int64)
@@ -272,7 +272,7 @@ def class_labels(sections):
     text = sections["LABS"].tobytes()
     labels = [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
     widest = max(map(len, labels))
-    # numpy stores 4 bytes per character and pads to the widest label
+    # NumPy uses 4 bytes per character, and pads to the longest label.
     wasteful = 4 * widest * len(labels) > 64 * len(text) + (1 << 20)
     return np.array(labels, dtype=object if wasteful else f"<U{max(widest, 1)}")
 
@@ -284,7 +284,7 @@ def _plain(value):
 
 
 def meta_sections(meta):
-    """Section of what a training leaves for information, none where it leaves nothing.
+    """Section for the metadata of the training; none if there is none.
 
     Parameters
     ----------
@@ -322,7 +322,7 @@ def meta_sections(meta):
 
 
 def factor_of(temperature):
-    """Item of the section of a temperature.
+    """Section content for a temperature.
 
     Parameters
     ----------
@@ -349,7 +349,7 @@ def factor_of(temperature):
 
 
 def threshold_sections(above):
-    """Section of the scores (K,) above which labels are given, none where all are 0.
+    """Section for the scores (K,) above which labels are assigned; none if all are 0.
 
     Raises
     ------
@@ -363,7 +363,7 @@ def threshold_sections(above):
 
 
 def meta_of(sections):
-    """What the section for information holds, as a new dictionary; {} where there is none."""
+    """Metadata of a file's sections, as a new dictionary; {} if there is none."""
     section = sections.get("meta")
     if section is None or not len(section):
         return {}
@@ -375,7 +375,7 @@ def meta_of(sections):
 
 
 def feature_names(data, scorer):
-    """Names of the columns that the training read; None where the file has none, or no text for every feature."""
+    """Column names seen in training; None if the file does not have a name for every feature."""
     try:
         names = meta_of(arrays(data, scorer)).get("feature_names")
     except ModelFormatError:
@@ -420,7 +420,7 @@ def _assemble(kind, n_classes, n_features, link, decoder, sections):
         dtype = values.dtype.newbyteorder("<") if values.dtype.itemsize > 1 else values.dtype
         data = (
             np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)
-        )  # a view where it can be
+        )  # a view, if possible
         offset = (end + 63) // 64 * 64
         parts += [b"\0" * (offset - end), data]
         entries.append(

@@ -1,13 +1,13 @@
-"""Scores that rows begin with before a model adds its own: ``init_score`` of fit and of predictions."""
+"""Initial scores of rows, to which a model adds its own: the ``init_score`` of fit and predictions."""
 
 import numpy as np
 
-# Scores are compared with others and added to small steps: numbers beyond this leave nothing of these.
+# Maximum magnitude. Beyond it, sums with small steps and comparisons of scores would lose all precision.
 LARGEST = 1e15
 
 
 def init_scores(given, n_rows, n_classes, *, pairs=True, shown="init_score"):
-    """``init_score`` as an array (n_rows, n_classes) of float32 or float64.
+    """Check ``init_score``; as an array (n_rows, n_classes) of float32 or float64.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def init_scores(given, n_rows, n_classes, *, pairs=True, shown="init_score"):
 
 
 def refuse_init_score(init_score, name, takes):
-    """Refuse ``init_score`` of an algorithm that does not begin at given scores."""
+    """Refuse ``init_score`` for an algorithm that does not support it."""
     if init_score is not None and not takes:
         raise TypeError(
             f"{name} does not support init_score; VectorTreeBoostClassifier, "
@@ -59,7 +59,7 @@ def refuse_init_score(init_score, name, takes):
 
 
 def need_init_score(estimator, what, first):
-    """Refuse rows without ``init_score`` in ``what`` an estimator does, where it was fitted with one."""
+    """Refuse rows without ``init_score`` if the estimator was fitted with one; ``what`` names the method."""
     if getattr(estimator, "_has_init_score", False) and not first:
         raise ValueError(
             f"{what}: the model was fitted with init_score; give the init_score of these rows, too"

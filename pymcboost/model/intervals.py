@@ -12,7 +12,7 @@ MERGED = "this model is an interval table, which merges the stumps of each featu
 
 @dataclass(frozen=True, eq=False)
 class Intervals(Kind):
-    """Interval table: stumps merged by feature, scored by one binary search and one table row per feature.
+    """Interval table: stumps merged by feature, scored with one binary search and one table row per feature.
 
     Attributes
     ----------
@@ -48,17 +48,15 @@ class Intervals(Kind):
     n_features: int
 
     def rows_of(self, i, values):
-        """Rows of the table that values (float32) of the used feature number i have."""
+        """Table rows of values (float32) of used feature number i."""
         begin, end = int(self.offset[i]), int(self.offset[i + 1])
         at = np.searchsorted(self.threshold[begin:end], values, side="left")
         return np.where(np.isnan(values), end - begin + 1, at) + begin + 2 * i
 
     def single(self):
-        """The same with a table of float32."""
+        """The same model with a float32 table."""
         with np.errstate(over="ignore", under="ignore"):
-            table = self.table.astype(np.float32) + np.float32(
-                0
-            )  # turns the -0 of what was too small into +0
+            table = self.table.astype(np.float32) + np.float32(0)  # turns underflowed -0 into +0
         if not np.isfinite(table).all():
             raise ValueError(
                 f"layout='interval' cannot store a score of {np.abs(self.table).max():g}, "
@@ -67,7 +65,7 @@ class Intervals(Kind):
         return replace(self, table=table)
 
     def laid_out(self, layout=None, leaves="float32"):
-        """The same in float32, as there is no other layout; see `Kind`."""
+        """The same model in float32, the only layout of this kind; see `Kind`."""
         if layout not in (None, "interval") or leaves != "float32":
             raise ValueError(
                 f"{MERGED}, so it cannot be converted to another layout; save that from the "
@@ -76,7 +74,7 @@ class Intervals(Kind):
         return self.single()
 
     def merge(self):
-        """The same."""
+        """The same model."""
         return self
 
     def sections(self):
@@ -120,7 +118,7 @@ class Intervals(Kind):
         return "interval"
 
     def used_features(self):
-        """Features, and the sum of the absolute differences from each interval to the next."""
+        """Features, and the total variation of each one's intervals."""
         rows = self.offset + 2 * np.arange(len(self.offset))
         table = self.table.astype(np.float64)
         parts = [
@@ -131,7 +129,7 @@ class Intervals(Kind):
 
 
 def merged(stumps):
-    """The intervals of a canonical list of stumps."""
+    """Merge a canonical list of stumps into intervals."""
     right = stumps.right.astype(np.float64)
     left = -right if stumps.left is None else stumps.left.astype(np.float64)
     order = np.lexsort((stumps.threshold, stumps.feature))
@@ -163,7 +161,10 @@ def merged(stumps):
 
 
 def _add(high, low, value):
-    """Add ``value`` to the unevaluated sum ``high + low`` (Knuth's two-sum): 106 bits, the same on every machine."""
+    """Add ``value`` to the unevaluated sum ``high + low``, by Knuth's two-sum.
+
+    It has 106 bits, and the result is the same on every machine.
+    """
     total = high + value
     part = total - high
     low = low + ((high - (total - part)) + (value - part))

@@ -1,4 +1,4 @@
-"""Kernel machines: F(x) = intercept + sum over the support vectors z, in order, of  coef(z) K(x, z)."""
+"""Kernel machines: F(x) = intercept + sum over the support vectors z, in order, of coef(z) K(x, z)."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from pymcboost.model.scale import Scale
 from pymcboost.threads import counted
 
 KERNELS = {"linear": 0, "poly": 1, "rbf": 2, "perceptron": 5}
-# Those of distances, to which every feature adds.
+# Kernels of distances, which all features influence.
 DISTANCES = "rbf", "perceptron"
 MAX_DEGREE = 1000
 FORMULAS = {
@@ -77,7 +77,7 @@ class KernelMachine(Machine):
         return np.shape(self.support)[1]
 
     def canonical(self):
-        """The same model in the one form that is saved, after checking it.
+        """Check the model and return it in the canonical form in which it is saved.
 
         Contiguous float32 arrays without negative zeros; parameters that the kernel does not use are 0; support vectors
         whose coefficients are all 0 are left out; the shift of "perceptron" is added to the intercept.
@@ -158,7 +158,7 @@ class KernelMachine(Machine):
         return cls(kernel, gamma, coef0, int(degree), support, coef, sections["BIAS"], scale)
 
     def used_features(self):
-        """Features that can change a value of the kernel; there are no shares."""
+        """Features that can change a kernel value; no importances."""
         used = (self.support != 0).any(axis=0) | (self.kernel in DISTANCES and len(self) > 0)
         if self.scale is not None:
             used &= self.scale.factor != 0

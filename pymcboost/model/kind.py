@@ -1,4 +1,4 @@
-"""What a kind of model says of itself: the base of all kinds, and of those that are machines.
+"""Base classes of all kinds of models, and of the kinds that are machines.
 
 A kind is a frozen class over arrays. To add one: a file here with its class, a header in C that scores it, and a line
 in `kinds`. `Model`, the file and the command line ask these of it:
@@ -48,7 +48,7 @@ from pymcboost.model.rows import Rows
 
 
 class Kind:
-    """Base of the kinds of models; see the module."""
+    """Base class of the kinds of models; see the module."""
 
     KIND: int
     NAME: str
@@ -57,12 +57,12 @@ class Kind:
     allows_missing = True
     share_of: str | None = "what moves the scores"
     additive = False
-    # Of a model whose sums of columns are decoded: the name of the decoder, and the code.
+    # For models that decode sums of columns: the name of the decoder, and the code.
     decoder: str = "linear"
     code: np.ndarray | None = None
-    # Rows that fall into each leaf, where that is known.
+    # Number of rows in each leaf, if known.
     cover: np.ndarray | None = None
-    # Categorical features, where there are any.
+    # Categorical features, if there are any.
     categories: Any = None
 
     @property
@@ -71,21 +71,21 @@ class Kind:
         return len(self.bias)
 
     def canonical(self):
-        """The same model in the one form that is saved, after checking it."""
+        """Check the model and return it in the canonical form in which it is saved."""
         return self
 
     def merge(self):
-        """The same function as a table of intervals per feature, where there is one."""
+        """The same function as a table of intervals per feature, if possible."""
         raise ValueError(
             f"an interval table is for stumps; a {self.NAME} supports only layout='list'"
         )
 
     def half(self):
-        """The same model with leaves of float16, where there are leaves."""
+        """The same model with float16 leaves, if it has leaves."""
         raise ValueError("leaves='float16' is for trees; this model has none")
 
     def laid_out(self, layout="list", leaves="float32"):
-        """The form that is saved, checked; see `Model.from_ensemble`."""
+        """Check the model and convert it to the form in which it is saved; see `Model.from_ensemble`."""
         if layout not in LAYOUTS:
             raise ValueError(
                 f"layout must be one of {', '.join(map(repr, LAYOUTS))}, not {layout!r}"
@@ -100,12 +100,12 @@ class Kind:
         return model if leaves == "float32" else model.half()
 
     def sections(self):
-        """Sections of a file, as (tag, array), of a model that is laid out."""
+        """Sections of a file, as (tag, array), for a model in the form in which it is saved."""
         raise NotImplementedError
 
     @classmethod
     def from_sections(cls, sections, header):
-        """The model over the sections (tag -> array) of a file that has been checked, and its `file.header`."""
+        """Create the model from the sections (tag -> array) and the `file.header` of a checked file."""
         raise NotImplementedError
 
     @classmethod
@@ -115,24 +115,24 @@ class Kind:
 
     @classmethod
     def leaves_of(cls, sections):
-        """Type of the leaves in a file with these sections; "float32" where there are none."""
+        """Type of the leaves in a file with these sections; "float32" if there are none."""
         return "float32"
 
     def used_features(self):
-        """Features that occur, increasing, and how much each of them counts: int64 and float64 (n_used,)."""
+        """Features that occur, ascending, and their importances: int64 and float64 (n_used,)."""
         raise NotImplementedError
 
     def summary(self, staged):
-        """A phrase for the model; ``staged``: its first rounds are a model, too."""
+        """Short description of the model; ``staged``: whether its first rounds are a model, too."""
         return self.NAME
 
     def describe(self, leaves):
-        """Facts about this kind alone, that JSON can hold; ``leaves`` is the type of leaves in the file."""
+        """Facts about this kind of model, for JSON; ``leaves`` is the type of leaves in the file."""
         return {}
 
     @staticmethod
     def lines(facts):
-        """Yield (name, text) of this kind's lines in ``mcboost-info``; ``facts`` are all that are known."""
+        """Yield (name, text) of the lines in ``mcboost-info`` that are specific to this kind, given all facts."""
         learners = "merged" if facts["n_learners"] is None else facts["n_learners"]
         yield (
             "learners",
@@ -140,9 +140,9 @@ class Kind:
         )
 
     def dump(self):
-        """Yield (name, value) of all but the bias that scores are computed from: what JSON holds, or an iterator.
+        """Yield (name, value) of everything except the bias that scores depend on: a value for JSON, or an iterator.
 
-        Weak learners are trees, whatever they are in the file.
+        Weak learners are trees, whatever their form in the file.
         """
         yield "code", None if self.code is None else self.code.tolist()
         yield "rounds", np.diff(self.round_ends()).tolist()
@@ -151,11 +151,11 @@ class Kind:
         yield "trees", map(_tree, self.each_tree(), self._covers(), self._shown_sets())
 
     def sets(self):
-        """(number, start, bits) of the sets that splits ask for, see `Trees`; None if all have thresholds."""
+        """Sets of categories in splits as (number, start, bits), see `Trees`; None if all splits have thresholds."""
         return None
 
     def need_thresholds(self, what, remedy=""):
-        """Refuse splits on sets of categories, naming what needs thresholds."""
+        """Refuse splits on sets of categories; ``what`` names the operation that needs thresholds."""
         sets = self.sets()
         if sets is not None and sets[0].any():
             raise ValueError(
@@ -165,7 +165,7 @@ class Kind:
             )
 
     def _shown_sets(self):
-        """For every tree the levels that its splits send left, or None for ever."""
+        """Yield, for every tree, the levels that its splits send left; None endlessly without categories."""
         return (
             repeat(None)
             if self.categories is None
@@ -173,41 +173,41 @@ class Kind:
         )
 
     def _shown_of(self, tree, sets):
-        """Levels that each split of a tree sends left, None where it has a threshold."""
+        """Levels that each split of a tree sends left; None for a threshold."""
         return [
             self.categories.shown(f, sets[j]) if j in sets else None
             for j, f in enumerate(tree[0].tolist())
         ]
 
     def each_sets(self):
-        """For every tree the bits of the codes that its splits send left, by the number of the split."""
+        """Yield, for every tree, the bit sets of codes that its splits send left, by split number."""
         return repeat({})
 
     def _covers(self):
-        """Rows in the leaves of every tree, from left to right, or None for ever where the model does not hold them."""
+        """Rows in the leaves of every tree, from left to right; None endlessly if the model does not store them."""
         if self.cover is None:
             return repeat(None)
         offset = self.splits()[0]
         return np.split(self.cover, (offset + np.arange(len(offset)))[1:-1]) if len(self) else []
 
     def shifted(self, by):
-        """The same model with numbers (K,) added to the scores of all rows, rounded to float32 with the bias."""
+        """The same model with numbers (K,) added to the scores of all rows; the bias is rounded to float32."""
         return replace(self, bias=per_class("bias", self.bias.astype(np.float64) + by))
 
     def form(self):
-        """What models must have in common for the rounds of one to be added to the other."""
+        """Properties that two models must share so that rounds of one can be added to the other."""
         return type(self), self.n_classes, self.n_features
 
     def about(self, feature):
-        """A model with the weak learners that ask about a feature, and maybe others."""
+        """A model with at least the weak learners that use a feature."""
         return self
 
     def round_ends(self):
-        """0 and the number of weak learners after every round, where there are rounds."""
+        """0, followed by the number of weak learners after every round, if there are rounds."""
         raise NotImplementedError
 
     def compact(self):
-        """The features that occur, at least one, and the same model over these alone."""
+        """The features that occur, at least one, and the same model with only these."""
         used, feature = np.unique(self.feature, return_inverse=True)
         used = used if len(used) else np.zeros(1, dtype=np.int64)
         fewer = {} if self.categories is None else {"categories": self.categories.of(used)}
@@ -217,7 +217,7 @@ class Kind:
 
     @property
     def width(self):
-        """Number of sums that rounds are added to, for a row."""
+        """Number of sums per row to which rounds are added."""
         return self.n_classes
 
     def scores(self, X):
@@ -225,7 +225,7 @@ class Kind:
         return self._rows().scores(X)
 
     def column_scores(self, X):
-        """Scores of the columns of the code, (m, P), or of the classes where there is none."""
+        """Scores of the columns of the code, (m, P), or of the classes if there is no code."""
         return self.scores(X)
 
     def add_scores_to(self, sums, X):
@@ -233,7 +233,7 @@ class Kind:
         sums += self.scores(X)
 
     def decode(self, sums):
-        """Scores of the classes (m, K) from sums (m, width)."""
+        """Compute the scores of the classes (m, K) from sums (m, width)."""
         return sums
 
     def each_tree(self):
@@ -243,8 +243,8 @@ class Kind:
         )
 
     def splits(self):
-        """(offset, feature, threshold, nan_left, right) of all weak learners, see `Trees`."""
-        self.each_tree()  # says why there are none
+        """Arrays (offset, feature, threshold, nan_left, right) of all weak learners, see `Trees`."""
+        self.each_tree()  # raises the error that says why there are none
         raise NotImplementedError
 
     def _rows(self):
@@ -253,7 +253,7 @@ class Kind:
 
 
 def tree_of(ensemble, number):
-    """Tree ``number`` of an ensemble as a dump has it."""
+    """Tree ``number`` of an ensemble, in the form of a dump."""
     return next(
         islice(
             map(_tree, ensemble.each_tree(), ensemble._covers(), ensemble._shown_sets()),
@@ -264,7 +264,7 @@ def tree_of(ensemble, number):
 
 
 def _tree(tree, cover, sets):
-    """A tree (see `Trees.each_tree`) as a dictionary whose nodes are in preorder, children by their numbers."""
+    """Convert a tree (see `Trees.each_tree`) to a dictionary with nodes in preorder and children by number."""
     feature, threshold, nan_left, right, leaf, cls, base = tree
     rows = None if cover is None else [0, *np.cumsum(cover).tolist()]
     nodes, parts = [], [(0, len(feature), 0, None, None)]
@@ -287,7 +287,7 @@ def _tree(tree, cover, sets):
 
 
 class Machine(Kind):
-    """Base of linear and kernel machines, whose ``intercept`` is the bias."""
+    """Base class of linear and kernel machines, whose ``intercept`` is the bias."""
 
     no_stages = (
         "this model is a linear or kernel machine that merges all rounds, so it has no "
@@ -308,5 +308,5 @@ class Machine(Kind):
 
     @staticmethod
     def lines(facts):
-        """Nothing."""
+        """No additional lines."""
         return ()

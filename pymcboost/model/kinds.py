@@ -1,4 +1,4 @@
-"""The kinds of models, by their numbers in a file. A new kind is a line here."""
+"""The kinds of models, by their number in a file. To add a kind, add a line here."""
 
 import importlib
 
@@ -10,7 +10,7 @@ PLACES = {
     6: "kernel.KernelMachine",
     7: "packed.PackedTrees",
 }
-# The kind that trees become with layout="packed".
+# The kind of trees saved with layout="packed".
 PACKED = 7
 
 

@@ -1,4 +1,4 @@
-"""What a model says of its labels: the first of them, other names, and thresholds where a row may have any number."""
+"""Labels of a model: the top k, relabelling, and thresholds of multi-label models."""
 
 from operator import index
 from typing import Any, Self
@@ -10,7 +10,7 @@ from pymcboost.model import file
 
 
 class Labels:
-    """The first labels, thresholds, and other labels: a base of classes that have classes, a link and sections."""
+    """Top labels, thresholds and other labels, for classes with labels, a link and sections."""
 
     link: Any
     n_classes_: Any
@@ -81,11 +81,11 @@ class Labels:
         return self.classes_[best], scores
 
     def _top(self, X, k, n_jobs):
-        """As `predict_top`, with positions of the classes."""
+        """Like `predict_top`, with positions of the classes."""
         return self._rows.top(X, number_of(k, self.n_classes_), n_jobs)
 
     def _given(self, scores):
-        """Indicator of the labels with these raw scores."""
+        """Indicator matrix of the labels with these raw scores."""
         return (scores > self.thresholds).astype(np.int64)
 
     def relabelled(self, classes: Any) -> Self:
@@ -106,7 +106,7 @@ class Labels:
 
 
 def number_of(k, n_classes):
-    """How many of the highest scores are wanted, after checking it."""
+    """Check k, the number of top scores."""
     k = index(k)
     if not 1 <= k <= n_classes:
         raise ValueError(f"k must be from 1 to {n_classes}, the number of classes, not {k}")

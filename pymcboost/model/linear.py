@@ -38,7 +38,7 @@ class LinearMachine(Machine):
         return np.shape(self.coef)[1]
 
     def canonical(self):
-        """The same model in the one form that is saved, after checking it.
+        """Check the model and return it in the canonical form in which it is saved.
 
         Contiguous float32 arrays without negative zeros; a scale is folded: ``coef * factor`` is rounded to float32,
         and the intercept takes off the rounded coefficients times the offsets, rounded once.
@@ -55,7 +55,7 @@ class LinearMachine(Machine):
             scale = self.scale.canonical(self.n_features)
             with np.errstate(over="ignore"):
                 coef = (np.asarray(coef, dtype=np.float64) * scale.factor).astype(np.float32)
-            # Summed without BLAS, so that the same bits come out everywhere.
+            # Summed without BLAS, to get the same bits everywhere.
             shift = (coef.astype(np.float64) * scale.offset).sum(axis=1)
             intercept = np.asarray(intercept, dtype=np.float64) - shift
         intercept = per_class("intercept", intercept)
@@ -72,7 +72,7 @@ class LinearMachine(Machine):
         return cls(sections["WMAT"].reshape(header.n_classes, -1), sections["BIAS"])
 
     def used_features(self):
-        """Features, and the sum of the absolute coefficients of each."""
+        """Features, and the sum of each one's absolute coefficients."""
         size = np.abs(self.coef.astype(np.float64)).sum(axis=0)
         feature = np.flatnonzero(size)
         return feature, size[feature]

@@ -1,4 +1,4 @@
-"""Columns with missing values in training, and rows that have missing values in other columns."""
+"""Columns that had missing values in training, and the check for missing values in other columns."""
 
 from typing import Any, Literal, Protocol
 
@@ -8,11 +8,11 @@ from pymcboost.model.columns import names_of
 
 Missing = Literal["allow", "error"]
 
-# Of the meta of a model: column numbers, or ALL. It is left out where no column had missing values.
+# Entry of the metadata: a list of column numbers, or ALL. It is absent if no column had missing values.
 ENTRY, ALL = "missing_columns", "all"
-# More columns than this are written as ALL, so that the list stays small.
+# More columns than this are stored as ALL, to keep the list small.
 MOST_LISTED = 100_000
-# Numbers that are looked at together.
+# Number of values that are checked at once.
 PIECE = 1 << 20
 REMEDY = (
     "fill it in (impute), correct it, train on rows with missing values in this column, or "
@@ -25,7 +25,7 @@ UNKNOWN = (
 
 
 class _Model(Protocol):
-    """What these methods ask of a model."""
+    """Interface that these methods need from a model."""
 
     information: Any
     n_features_in_: int
@@ -36,7 +36,7 @@ class _Model(Protocol):
 
 
 class MissingColumns:
-    """What a model knows of missing values in its training."""
+    """What a model knows about missing values in its training data."""
 
     @property
     def missing_columns(self: _Model) -> list[int] | None:
@@ -48,7 +48,7 @@ class MissingColumns:
         return None if columns is None else columns.tolist()
 
     def _accepted(self: Any, X: Any, missing: str) -> Any:
-        """X; with ``missing="error"`` after a check, in the form that the scorer takes."""
+        """Return X; with ``missing="error"``, check it first, and return it in the form for the scorer."""
         check_how(missing)
         if missing == "allow" or self.is_machine:  # machines refuse all missing values
             return X
@@ -62,14 +62,14 @@ class MissingColumns:
         return X
 
     def _first_new_missing(self: Any, X: Any) -> tuple[int, int] | None:
-        """The first row, and its column, with a missing value where the training had none; None if there is none."""
+        """First row and column with a missing value in a column that had none in training; None if there is none."""
         columns = columns_in(self.information, self.n_features_in_)
         if columns is None:
             raise ValueError(f"missing='error': {UNKNOWN}; use missing='allow'")
         if hasattr(X, "indptr"):
             return _first_in_sparse(X, columns)
         others = np.setdiff1d(np.arange(X.shape[1]), columns)
-        # Other codes than those of the levels count as missing, too.
+        # Codes that are not among the levels also count as missing.
         categories = self.categories
         coded = None if categories is None else np.intersect1d(categories.feature, others)
         if not len(others):
@@ -87,7 +87,7 @@ class MissingColumns:
         return None
 
     def _missing_in(self: _Model, column: int, name: Any) -> str:
-        """What is wrong with a missing value in this column, in words; ``name`` is what it is called."""
+        """Describe a missing value in this column; ``name`` is the column's name in the message."""
         categorical = self.categories is not None and column in self.categories.feature
         what = (
             "a value is missing or not one of the categories"
@@ -98,13 +98,13 @@ class MissingColumns:
 
 
 def check_how(missing: Any) -> None:
-    """Refuse what ``missing`` cannot be."""
+    """Check the value of ``missing``."""
     if missing not in ("allow", "error"):
         raise ValueError(f"missing={missing!r} is not allowed; it must be 'allow' or 'error'")
 
 
 def columns_in(meta: Any, n_features: int) -> Any:
-    """Columns with missing values in training by a model's meta: int64, increasing; None where it does not say."""
+    """Columns with missing values in training, from a model's metadata: int64, ascending; None if unknown."""
     if "algorithm" not in meta:
         return None
     columns = meta.get(ENTRY, [])
@@ -115,7 +115,7 @@ def columns_in(meta: Any, n_features: int) -> Any:
 
 
 def entry_of(columns: Any, n_features: int) -> dict[str, Any]:
-    """What the meta says of columns with missing values; nothing where there are none."""
+    """Entry of the metadata for columns with missing values; empty if there are none."""
     if not len(columns):
         return {}
     listed = len(columns) <= min(MOST_LISTED, n_features - 1)
@@ -123,7 +123,7 @@ def entry_of(columns: Any, n_features: int) -> dict[str, Any]:
 
 
 def with_missing(X: Any, rows: Any = None) -> Any:
-    """Columns of an array or CSR matrix that have missing values in ``rows`` (int64), or in all: int64, increasing."""
+    """Columns of an array or CSR matrix with missing values in ``rows`` (int64), or anywhere: int64, ascending."""
     if hasattr(X, "indptr"):
         absent, row = _absent_in_sparse(X)
         if rows is not None:
@@ -138,7 +138,7 @@ def with_missing(X: Any, rows: Any = None) -> Any:
 
 
 def _first_in_sparse(X, columns):
-    """See `MissingColumns._first_new_missing`, of a CSR matrix."""
+    """See `MissingColumns._first_new_missing`; for a CSR matrix."""
     absent, row = _absent_in_sparse(X)
     new = ~np.isin(X.indices[absent], columns)
     absent, row = absent[new], row[new]
@@ -149,7 +149,7 @@ def _first_in_sparse(X, columns):
 
 
 def _absent_in_sparse(X):
-    """Positions of the missing values among the stored ones of a CSR matrix, and their rows: two int64 arrays."""
+    """Positions of the missing values among the stored values of a CSR matrix, and their rows: two int64 arrays."""
     absent = (
         np.flatnonzero(np.isnan(X.data))
         if X.data.dtype.kind == "f"

@@ -1,4 +1,4 @@
-"""Saved models: load, score, save. Needs NumPy only; every score comes from ``mcb.h``."""
+"""Saved models: load, predict, save. Needs only NumPy; ``mcb.h`` computes all scores."""
 
 from functools import cache, partial
 from os import PathLike
@@ -225,7 +225,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
 
     @property
     def information(self):
-        """The same as `meta`, or an empty dictionary if it cannot be read. Scoring does not need it."""
+        """The same as `meta`, or an empty dictionary if that cannot be read. Scoring does not need it."""
         try:
             return self.meta
         except ModelFormatError:
@@ -257,12 +257,12 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
 
     @property
     def totally_corrective(self):
-        """Whether each round of the training changed all coefficients, so the first rounds are not a model."""
+        """Whether each training round changed all coefficients, so that the first rounds are not a model."""
         return self.information.get("stages") is False
 
     @property
     def no_stages(self):
-        """Explains why the first rounds are not a model, or None if they are."""
+        """Reason why the first rounds are not a model, or None if they are."""
         return self._kind.no_stages or (CORRECTIVE if self.totally_corrective else None)
 
     @property
@@ -550,7 +550,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         left_out, known = dict.fromkeys(file.EARLY), self.information
         if (
             wanted[1] != form[1] and known.pop("score_error", None) is not None
-        ):  # it knows nothing of rounded leaves
+        ):  # the stored error does not apply to rounded leaves
             left_out["meta"] = dict(file.meta_sections(known)).get("meta")
         return self._encoded(self.ensemble, *wanted, **left_out)
 
@@ -581,9 +581,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         files.write(path, self.to_bytes(layout, leaves))
 
     def _encoded(self, ensemble, layout, leaves, **changed):
-        """Bytes of another ensemble with this model's link and the sections that are common to all kinds.
+        """Encode another ensemble with this model's link and common sections.
 
-        Those in ``changed`` are others, or left out where None.
+        Sections in ``changed`` are replaced, or left out if None.
         """
         sections = {**self._sections(), **changed}
         common = [(tag, sections[tag]) for tag in file.COMMON if sections.get(tag) is not None]
@@ -594,7 +594,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         return self.from_bytes(self._encoded(ensemble, self.layout, self.leaves, **changed))
 
     def __getstate__(self):
-        """The bytes of the model file, for pickle and whatever else reads the state of an object."""
+        """The bytes of the model file, for pickle and other users of an object's state."""
         return {"file": self._data, "version": __version__}
 
     def __setstate__(self, state):

@@ -1,4 +1,4 @@
-"""Packed trees: thresholds and leaves as numbers of few bits, which stand for items of shared tables."""
+"""Packed trees: thresholds and leaves are stored as indices of a few bits into shared tables."""
 
 import struct
 from dataclasses import dataclass, replace
@@ -10,13 +10,14 @@ from pymcboost.model.arrays import narrow, running_sums
 from pymcboost.model.kind import Kind
 from pymcboost.model.trees import Trees
 
-# Values of leaves that the table has room for, and the largest multiple of a step that leaves are rounded to.
+# Maximum number of values in the table of leaves, and largest multiple of the step to which leaves are rounded.
 MOST_VALUES, LARGEST = 256, 127
-# Bits of the step, so that its multiples are exact in half precision.
+# Bits of the step, few enough that its multiples are exact in half precision.
 STEP_BITS = 4
-# Items whose bits are spread out at a time: a multiple of 8, so that each time ends with a byte.
+# Number of items whose bits are unpacked at once: a multiple of 8, so that each part ends at a byte.
 BLOCK = 1 << 16
-# Flags of the header: trees of one class, missing values that go left, thresholds and values in half precision.
+# Flags of the header: trees of one class, missing values that go left, half-precision thresholds, half-precision
+# leaves.
 CLASSES, MISSING, HALF, HALF_LEAVES = 1, 2, 4, 8
 HEADER = "<IIIIIH10B"
 ITEMS = {1: 1, 2: 2, 4: 3}
@@ -28,7 +29,7 @@ ONLY = (
 
 @dataclass(frozen=True, eq=False)
 class PackedTrees(Kind):
-    """Trees as they are packed: the bytes of the section, and what other kinds have, too."""
+    """Packed trees: the bytes of the section, and the common properties of all kinds."""
 
     KIND, NAME = 7, "packed trees"
     share_of = Trees.share_of
@@ -40,7 +41,7 @@ class PackedTrees(Kind):
 
     @classmethod
     def of(cls, ensemble, leaves):
-        """A model that has been checked, packed; ``leaves`` is the type that its leaves are rounded to."""
+        """Pack a checked model; ``leaves`` is the type to which its leaves are rounded."""
         return packed(ensemble, leaves)
 
     def sections(self):
@@ -50,7 +51,7 @@ class PackedTrees(Kind):
 
     @classmethod
     def from_sections(cls, sections, header):
-        """The `Trees`."""
+        """Unpack to `Trees`."""
         return unpacked(sections, header)
 
     @classmethod
@@ -65,7 +66,7 @@ class PackedTrees(Kind):
 
     @staticmethod
     def lines(facts):
-        """Those of trees."""
+        """The same lines as for trees."""
         return Trees.lines(facts)
 
 
@@ -103,11 +104,11 @@ def packed(ensemble, leaves):
 
 
 def rounded(leaf):
-    """Leaves rounded to the multiples, up to 127, of a step that just fits the largest, of 4 bits."""
+    """Round leaves to multiples, up to 127, of a 4-bit step that just fits the largest."""
     largest = np.abs(leaf).max(initial=0)
     if not largest:
         return leaf
-    for n in range(LARGEST, LARGEST // 2, -1):  # leaves that are rounded already stay
+    for n in range(LARGEST, LARGEST // 2, -1):  # keep leaves that are already rounded
         step = float(largest) / n
         if (
             np.ldexp(np.frexp(step)[0], STEP_BITS) % 1 == 0
@@ -124,7 +125,7 @@ def rounded(leaf):
 
 
 def _bytes(trees, value, leaf):
-    """The section PACK; value: table of the leaves; leaf: items of it, as the leaves of the trees."""
+    """Bytes of the section PACK. ``value``: table of leaf values; ``leaf``: indices into it, by leaf of the trees."""
     used, feature = np.unique(trees.feature, return_inverse=True)
     cells = np.unique(np.stack((feature, _ordered(trees.threshold))), axis=1)
     first = np.searchsorted(cells[0], np.arange(len(used) + 1))
@@ -154,7 +155,7 @@ def _bytes(trees, value, leaf):
 
 
 def streams(data, n_classes):
-    """The parts of PACK: tables, streams of bits, and their widths."""
+    """Split PACK into tables and bit streams with their widths."""
     head = struct.unpack(HEADER, data[:32].tobytes())
     n, s, n_thresholds, n_features, least, n_values, flags = head[:7]
     size, feature, threshold, right, leaf, cls, of_feature, of_first, _ = head[7:]
@@ -185,7 +186,7 @@ def streams(data, n_classes):
 
 
 def unpacked(sections, header):
-    """The `Trees` of a packed file."""
+    """Unpack a file to `Trees`."""
     k = header.n_classes
     its = streams(sections["PACK"], k)
     size, cls = (
@@ -211,14 +212,14 @@ def unpacked(sections, header):
 
 def _leaves(its, k):
     """Leaves of all trees: one number each, or one for each class."""
-    # No more than `MOST_VALUES` leaves differ.
+    # uint8 is enough, because at most `MOST_VALUES` leaves differ.
     (number,) = _numbers(its.bits["leaf"], its.counts["leaf"], [its.widths["leaf"]], np.uint8)
     leaf = its.value.astype(np.float32)[number]
     return leaf if its.own else leaf.reshape(-1, k)
 
 
 def _ordered(threshold):
-    """Bits of float32 as integers of the same order."""
+    """Convert float32 to integers with the same order."""
     bits = threshold.view(np.int32).astype(np.int64)
     return np.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
 
@@ -228,7 +229,7 @@ def _unordered(number):
 
 
 def _place(cells, wanted):
-    """Numbers of the columns of ``wanted`` among those of ``cells``, which are sorted."""
+    """Positions of the columns of ``wanted`` among the sorted columns of ``cells``."""
     keys = [pair[0] * (1 << 33) + pair[1] + (1 << 32) for pair in (cells, wanted)]
     return np.searchsorted(*keys)
 
@@ -240,12 +241,12 @@ def _is_half(values):
 
 
 def _width(numbers):
-    """Bits that the largest of some numbers takes."""
+    """Number of bits of the largest number."""
     return int(numbers.max(initial=0)).bit_length()
 
 
 def _stream(numbers, widths):
-    """Bytes of items, each of which is a number of every array, the lowest bit first."""
+    """Pack items, each with one number from every array, into bytes, lowest bit first."""
     parts = []
     for begin in range(0, len(numbers[0]), BLOCK):
         columns = [
@@ -258,7 +259,7 @@ def _stream(numbers, widths):
 
 
 def _numbers(data, count, widths, dtype=None):
-    """The arrays of `_stream`, of int64 unless a type is given."""
+    """Unpack the arrays of `_stream`; int64 by default."""
     dtype = dtype or np.int64
     size, ends = sum(widths), np.cumsum(widths)
     found = [np.zeros(count, dtype=dtype) for _ in widths]

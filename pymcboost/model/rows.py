@@ -1,4 +1,4 @@
-"""Rows of features, as NumPy arrays or CSR matrices, on their way into the scorer; lists of labels."""
+"""Conversion of feature rows for the scorer, from NumPy arrays, CSR matrices and frames; and lists of labels."""
 
 import numpy as np
 
@@ -13,23 +13,23 @@ from pymcboost.model.columns import (
 )
 from pymcboost.threads import counted, resolve_n_jobs
 
-# Below this many rows, one thread unless more are asked for.
+# With fewer rows than this, the default is one thread.
 SERIAL_ROWS = 10_000
-# Scores that the highest of rows are chosen from at once.
+# Number of scores from which the top k are selected at once.
 TOP_NUMBERS = 1 << 22
-# What a label that is a number may be.
+# Types of numeric labels.
 NUMBERS = (int, float, np.bool_, np.number)
-# What a row's labels may come in.
+# Types that hold the labels of a row.
 LISTS = (tuple, set, frozenset)
 
 
 def check_sparse(X):
-    """Refuse a compressed sparse matrix whose index arrays lie outside it (SciPy's own operations would crash)."""
+    """Refuse a compressed sparse matrix with invalid index arrays, with which SciPy's own operations would crash."""
     if hasattr(X, "check_format"):
         try:
             if {X.indices.dtype.kind, X.indptr.dtype.kind} != {
                 "i"
-            }:  # differences of unsigned ones are never negative
+            }:  # differences of unsigned integers are never negative
                 raise TypeError("its index arrays must hold signed integers")
             X.check_format(full_check=True)
         except (ValueError, TypeError) as error:
@@ -37,9 +37,9 @@ def check_sparse(X):
 
 
 def own(X):
-    """Arrays as NumPy's: masked values become NaN, those of the array API share their memory; others as they are.
+    """Convert to NumPy arrays: masked values become NaN, array-API arrays share memory; other objects are unchanged.
 
-    Numbers have the machine's order of bytes.
+    Numbers get native byte order.
     """
     if isinstance(X, memoryview):
         return np.asarray(X)
@@ -58,15 +58,15 @@ def own(X):
         return X
     if not hasattr(X, "__array__"):
         return np.from_dlpack(X)
-    # Other types of numbers have no kind, by which NumPy's are known.
+    # Array types of other libraries have no ``kind`` attribute as NumPy's do.
     return np.asarray(X) if not isinstance(getattr(X, "dtype", np.dtype(object)), np.dtype) else X
 
 
 def own_labels(y):
-    """Labels as `own` gives arrays. Numbers and booleans are NumPy's, also those of pandas' own types and of objects.
+    """Convert labels like `own`. Numbers and booleans become NumPy's, also those in pandas' types and in object arrays.
 
-    A column that pandas takes out of a frame with text, as ``df.iloc[:, 0]``, holds Python's integers as objects.
-    NumPy and scikit-learn may make float64 or objects of integers of pandas' own types.
+    A column of a data frame with text, such as ``df.iloc[:, 0]``, may hold Python integers as objects. NumPy and
+    scikit-learn could otherwise convert pandas' integer types to float64 or objects.
     """
     dtype = (
         y.dtypes.iloc[0]
@@ -81,7 +81,7 @@ def own_labels(y):
 
 
 def _numbers_in(values, y):
-    """An array of numbers in place of objects that all are one; ``y`` where some are not, or have no common type."""
+    """Convert an object array of numbers to a numeric array; return ``y`` if that is impossible."""
     labels = values.ravel().tolist() if values.dtype.kind == "O" else []
     types = {type(label) for label in labels}
     if not types or not all(issubclass(kind, NUMBERS) for kind in types):
@@ -97,7 +97,7 @@ def _numbers_in(values, y):
 
 
 def check_shape(X, n_features):
-    """Refuse rows that are no matrix, or one of other features than a model has."""
+    """Refuse rows that are not a matrix, or whose number of features differs from the model's."""
     if len(X.shape) != 2:
         raise ValueError(
             f"X must be two-dimensional, but has shape {X.shape}; to give one row, use "
@@ -111,7 +111,10 @@ def check_shape(X, n_features):
 
 
 def joined(parts):
-    """Arrays of labels as one. Integers stay integers where NumPy, of signed and unsigned ones, makes floats."""
+    """Concatenate label arrays.
+
+    Integers stay integers, even if NumPy would convert signed and unsigned ones to floats.
+    """
     types = [part.dtype for part in parts]
     if all(its.kind in "bui" for its in types) and np.result_type(*types).kind == "f":
         largest = max(int(part.max(initial=0)) for part in parts)
@@ -125,8 +128,8 @@ def joined(parts):
 
 
 def positions(labels, y):
-    """Positions of y among sorted labels, -1 where they have none. Signed and unsigned integers stay integers."""
-    if "O" in (labels.dtype.kind, y.dtype.kind):  # some have no order
+    """Positions of y among sorted labels; -1 for unknown ones. Signed and unsigned integers are compared exactly."""
+    if "O" in (labels.dtype.kind, y.dtype.kind):  # some objects have no order
         known = {label: at for at, label in enumerate(labels.tolist())}
         return np.array([_known(label, known) for label in y.tolist()], dtype=np.int64)
     wraps = np.zeros(len(y), dtype=bool)
@@ -140,12 +143,12 @@ def positions(labels, y):
 def _known(label, known):
     try:
         return known.get(label, -1)
-    except TypeError:  # a list has no hash
+    except TypeError:  # lists are not hashable
         return -1
 
 
 def listed(y):
-    """Series and Arrow arrays of lists of labels as a list of these; other labels as they are."""
+    """Convert Series and Arrow arrays of lists of labels to lists; other labels are unchanged."""
     to = "to_list" if hasattr(y, "to_list") else "to_pylist"
     if isinstance(y, np.ndarray) or not hasattr(y, to) or not len(y):
         return y
@@ -154,7 +157,7 @@ def listed(y):
 
 
 def names_labels(y):
-    """Whether rows are lists of labels: tuples or sets, or Python lists that are no matrix of numbers."""
+    """Whether rows are lists of labels: tuples or sets, or Python lists that do not form a numeric matrix."""
     if not isinstance(y, (list, tuple)) and not (
         isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1
     ):
@@ -165,7 +168,7 @@ def names_labels(y):
         return True
     try:
         return np.asarray(y).dtype.kind not in "buif"
-    except ValueError:  # of different lengths
+    except ValueError:  # different lengths
         return True
 
 
@@ -205,7 +208,7 @@ class Rows:
         return self._n_features
 
     def checked(self, X):
-        """X as the scorer takes it: an array of a native type of number, or a CSR matrix."""
+        """Convert X for the scorer: an array of a native numeric type, or a CSR matrix."""
         if not hasattr(X, "indptr"):
             if hasattr(X, "tocsr"):
                 X = X.tocsr()
@@ -220,7 +223,7 @@ class Rows:
         return X
 
     def _summed(self, X):
-        """A CSR matrix with one entry a cell where these are rounded, or where packed trees look them up."""
+        """Sum duplicate entries of a CSR matrix if values will be rounded, or if packed trees look them up."""
         if X.data.dtype == np.float32 and not self._packed:
             return X
         check_sparse(X)
@@ -268,12 +271,12 @@ class Rows:
         return self._run(self.checked(X), n_jobs, None)
 
     def early(self, X, way, n_jobs=None):
-        """Positions of the classes, and the learners evaluated, with the early exit of this number: int64 (m,)."""
+        """Positions of the classes, and numbers of evaluated learners, with early exit number ``way``: int64 (m,)."""
         found = self._run(self.checked(X), n_jobs, score.EARLY + way)
         return found & 0xFFFF, found >> 16
 
     def top(self, X, n, n_jobs=None):
-        """Positions of the n classes with the highest scores, from the highest on, and these scores: (m, n) each."""
+        """Positions of the n classes with the highest scores, best first, and these scores: (m, n) each."""
         X = self.checked(X)
         best, scores = np.empty((X.shape[0], n), dtype=np.int64), np.empty((X.shape[0], n))
         if "LOFF" in self._scorer.sections() and not hasattr(X, "indptr"):
@@ -294,7 +297,7 @@ class Rows:
         return 1 if n_jobs is None and n_rows < SERIAL_ROWS else resolve_n_jobs(n_jobs)
 
     def decode(self, sums):
-        """Scores of the classes (m, K) from sums of columns (m, width)."""
+        """Compute scores of the classes (m, K) from sums of columns (m, width)."""
         scores = np.empty((len(sums), self._n_classes))
         self._scorer.decode(np.ascontiguousarray(sums, dtype=np.float64), scores)
         return scores
@@ -326,7 +329,7 @@ class Rows:
             self._scorer.dense(X, out, best, mode, threads)
         else:
             number = np.float64 if X.data.dtype.char == "d" else np.float32
-            # The kernel has one type for both index arrays.
+            # The kernel needs the same type for both index arrays.
             index = np.int32 if X.indices.dtype == X.indptr.dtype == np.int32 else np.int64
             parts = zip((X.data, X.indices, X.indptr), (number, index, index), strict=True)
             parts = [np.ascontiguousarray(part, dtype=dtype) for part, dtype in parts]
@@ -344,7 +347,7 @@ class Rows:
 
     @staticmethod
     def _refused(X, row):
-        """What a machine refuses in a row, in words."""
+        """Describe the value in a row that a machine refuses."""
         if hasattr(X, "indptr"):
             part = slice(X.indptr[row], X.indptr[row + 1])
             columns, values = X.indices[part], X.data[part]

@@ -25,7 +25,7 @@ class Scale:
 
     @classmethod
     def from_range(cls, low, high):
-        """Scale that takes features from [low, high] to [-1, 1]; those that do not vary become 0.
+        """Create a scale that maps features from [low, high] to [-1, 1]; constant features become 0.
 
         Parameters
         ----------
@@ -41,7 +41,7 @@ class Scale:
         )
 
     def apply(self, X):
-        """Scaled rows: float32 (m, d), with the bits that a scorer computes with.
+        """Scale rows: float32 (m, d), bit for bit as in a scorer.
 
         Parameters
         ----------
@@ -55,7 +55,7 @@ class Scale:
             return X.astype(np.float32)
 
     def canonical(self, n_features):
-        """The same in the one form that is saved, after checking it; ValueError if it cannot be."""
+        """Check the scale and return it in the canonical form in which it is saved; ValueError if it is invalid."""
         shape = (n_features,)
         return Scale(
             finite("scale.offset", self.offset, shape), finite("scale.factor", self.factor, shape)

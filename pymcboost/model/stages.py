@@ -1,4 +1,4 @@
-"""What a model says of its rounds and of single weak learners."""
+"""Predictions by round and by weak learner."""
 
 from collections.abc import Iterator
 from operator import index
@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from pymcboost.model.categories import in_sets
 from pymcboost.model.rows import check_sparse
 
-# Pairs of a row and a tree that are worked on at once.
+# Number of (row, tree) pairs that are processed at once.
 BLOCK = 1 << 18
 
 
 class Stages:
-    """What every model does round by round and tree by tree: a base of classes that have scores and an ensemble."""
+    """Methods by round and by tree, for classes with scores and an ensemble."""
 
     classes_: Any
     ensemble: Any
@@ -208,10 +208,10 @@ class Stages:
         return row, node, first
 
     def _over_used(self, X):
-        """Dense rows and the ensemble; of sparse rows those columns alone that the ensemble uses."""
+        """Dense rows and the ensemble; sparse rows are reduced to the columns that the ensemble uses."""
         X, ensemble = self._rows.checked(X), self.ensemble
         if hasattr(X, "indptr"):
-            ensemble.splits()  # refuses machines, whose weak learners are merged
+            ensemble.splits()  # refuses machines and merged models, which have no weak learners
             check_sparse(X)
             used, ensemble = ensemble.compact()
             X = X[:, used].toarray()
@@ -231,14 +231,15 @@ def _leaves(splits, X, sets):
     """Leaf of every row in every tree: int32 (m, T)."""
     leaf = np.zeros((X.shape[0], len(splits[0]) - 1), dtype=np.int32)
     for row, tree, _, at in _descent(splits, X, sets):
-        leaf[row, tree] = at  # that of the deepest node comes last
+        leaf[row, tree] = at  # the deepest node comes last
     return leaf
 
 
 def _descent(splits, X, sets):
-    """Yield (row, tree, above, at) of the nodes that rows come to, level after level from the roots.
+    """Yield (row, tree, above, at) for the nodes that rows reach, level by level from the roots.
 
-    ``above`` is the number of splits of the tree before the node in preorder, ``at`` that of leaves. See `Trees`.
+    ``above`` is the number of the tree's splits before the node in preorder, ``at`` the number of leaves before it.
+    See `Trees`.
     """
     offset, feature, threshold, nan_left, right = splits
     T, step = len(offset) - 1, max(1, BLOCK // max(1, len(offset)))

@@ -79,7 +79,7 @@ class Stumps(Kind):
         )
 
     def each(self):
-        """Yield (feature, threshold, nan_left, right, left) of every stump, ``left`` always given."""
+        """Yield (feature, threshold, nan_left, right, left) of every stump; ``left`` is never None."""
         for t in range(len(self)):
             right = self.right[t]
             left = -right if self.left is None else self.left[t]
@@ -105,14 +105,14 @@ class Stumps(Kind):
         return np.ones(len(self), dtype=np.int64)
 
     def leaves(self):
-        """Values of the left and the right side in turn: float32 (2 M, K)."""
+        """Values of the left and the right side, alternating: float32 (2 M, K)."""
         values = np.empty((2 * len(self), self.n_classes), dtype=np.float32)
         values[1::2] = self.right
         values[::2] = -self.right if self.left is None else self.left
         return values
 
     def about(self, feature):
-        """The stumps of a feature."""
+        """The stumps on a feature."""
         mine = np.asarray(self.feature) == feature
         parts = {
             name: getattr(self, name)[mine]
@@ -138,7 +138,7 @@ class Stumps(Kind):
             sums += np.array((right, left), dtype=np.float64).take(goes_left.view(np.int8), axis=0)
 
     def canonical(self):
-        """The same model in the one form that is saved, after checking it.
+        """Check the model and return it in the canonical form in which it is saved.
 
         Contiguous arrays of the documented types; no negative zeros (they change no score, as sums begin at +0 or at a
         bias); ``left`` None if it is the negative of ``right``.

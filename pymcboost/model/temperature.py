@@ -1,4 +1,4 @@
-"""The temperature of a model: the one number by which scores are divided before they become probabilities.
+"""The temperature of a model: a number by which scores are divided before they become probabilities.
 
 With z = F for the link "softmax" and where there is none, and z = 2 F for "softmax2", it minimises over beta = 1 / T
 
@@ -27,17 +27,17 @@ from pymcboost.model.rows import own_labels, positions
 
 # Bounds of the temperature. Scores of machines depend on the units of their features.
 LEAST, MOST = 2.0**-16, 2.0**16
-# Binary digits that the temperature is rounded to: sums that differ in their last bits give the same bytes.
+# The temperature is rounded to this many binary digits, so that sums with different last bits give the same bytes.
 BITS = 12
-# Newton's steps square the error: after one below this, what is left is below those digits.
+# Newton's steps square the error: after a step smaller than this, the remaining error is below BITS digits.
 STEP = 1e-5
 BLOCK = 1 << 16
-# In the meta of models with restore_priors, once they have another temperature than at first.
+# Metadata entry of models with restore_priors, once their temperature was changed.
 FIRST = "first_temperature"
 
 
 def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
-    """Temperature of the least weighted log loss, from 2^-16 to 2^16, rounded to 12 binary digits.
+    """Temperature with the smallest weighted log loss, from 2^-16 to 2^16, rounded to 12 binary digits.
 
     Rows whose scores are all equal have no say; where there are no others, it is 1.
 
@@ -80,19 +80,19 @@ def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
     right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
     right += (z.mean(axis=1) - right) / (n_rows + 1)
     used = weight > 0
-    weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # exact, and the sum is finite
+    weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # exact, and keeps the sum finite
     weight[used] = exact.on_grid(weight[used], 1.0, n_rows)
     return rounded(1 / _minimum(z, right, weight / weight.sum(), 1 / start))
 
 
 def below_top(scores, link):
-    """Z of the scores (m, K), less the largest of every row."""
+    """Scaled scores (m, K) minus the maximum of each row."""
     z = scores - scores.max(axis=1, keepdims=True)
     return 2 * z if link == "softmax2" else z
 
 
 def sums_of_exponentials(e):
-    """Sums (m, 1) of the numbers from 0 to 1 of every row (m, K), in whole units as those of `mcb_probabilities`.
+    """Sums (m, 1) of numbers between 0 and 1 by row (m, K), in integer units as in `mcb_probabilities`.
 
     They do not depend on the order of the classes.
     """
@@ -103,7 +103,7 @@ def sums_of_exponentials(e):
 
 
 def shares(scores):
-    """Shares of the classes in the sum of the scores of every row (m, K), as `mcb_probabilities` gives them."""
+    """Shares of the classes in the sum of the scores of each row (m, K), as `mcb_probabilities` computes them."""
     top = scores.max(axis=1, keepdims=True)
     part = np.where(scores > 0, scores, 0.0) / np.where(top > 0, top, 1.0)
     part[top[:, 0] <= 0] = 1.0
@@ -111,12 +111,12 @@ def shares(scores):
 
 
 def log_softmax(z):
-    """Logarithms of the softmax of z, whose largest in every row is 0; finite where it rounds to 0."""
+    """Logarithm of the softmax of z, whose maximum in each row is 0; finite even if the softmax rounds to 0."""
     return z - elementary.log(sums_of_exponentials(elementary.exp(z)))
 
 
 def codes_of(y, classes, what="calibrate on"):
-    """Positions of labels in the sorted ``classes``; ValueError for a label that is not among them."""
+    """Positions of labels in the sorted ``classes``; ValueError for an unknown label."""
     y = np.asarray(own_labels(y))
     if y.ndim != 1:
         raise ValueError(f"y must be one-dimensional, but has shape {y.shape}")
@@ -136,7 +136,7 @@ def codes_of(y, classes, what="calibrate on"):
 
 
 def _minimum(z, right, weight, beta):
-    """The factor at which the derivative is 0: Newton's steps on a logarithmic scale, inside a bracket."""
+    """Find the factor at which the derivative is 0, by Newton's method on a logarithmic scale within a bracket."""
     low, high = 1 / MOST, 1 / LEAST
     while True:
         slope, curvature = _derivatives(z, right, weight, beta)
@@ -151,7 +151,7 @@ def _minimum(z, right, weight, beta):
 
 
 def _derivatives(z, right, weight, beta):
-    """First and second derivative of the loss, whatever the order of the rows."""
+    """First and second derivatives of the loss, independent of the order of the rows."""
     slope, curvature = np.empty((2, len(z)))
     step = max(1, BLOCK // z.shape[1])
     for begin in range(0, len(z), step):
@@ -167,7 +167,7 @@ def _derivatives(z, right, weight, beta):
 
 
 def rounded(value):
-    """A temperature in the binary digits and the bounds that all have."""
+    """Clip and round a temperature, as all temperatures are."""
     value = min(max(value, LEAST), MOST)
     mantissa, exponent = np.frexp(value)
     return float(np.ldexp(np.rint(mantissa * 2.0**BITS), exponent - BITS))
@@ -178,7 +178,7 @@ def _positive(number):
 
 
 class Calibration:
-    """What every model does with a temperature: a base of classes that have scores, labels, a link and sections."""
+    """Temperature methods, for classes with scores, labels, a link and sections."""
 
     link: Any
     classes_: Any
@@ -268,20 +268,20 @@ class Calibration:
         return log_softmax(z)
 
     def _scores(self, X, n_jobs, init_score, missing="allow"):
-        """Raw scores; models that take no ``init_score``, or no missing values, have no such argument."""
+        """Raw scores; ``init_score`` and ``missing`` are passed on only if set, because not all models accept them."""
         more = {} if init_score is None else {"init_score": init_score}
         if missing != "allow":
             more["missing"] = missing
         return self.raw_scores(X, n_jobs, **more)
 
     def _log_odds(self, scores):
-        """Logarithms of the probabilities, but for a number for each row."""
+        """Logarithms of the probabilities, up to a constant per row."""
         factor = self._sections().get("CALB")
         z = scores if self.link == "sigmoid" else below_top(scores, self.link)
         return z if factor is None else z * float(factor[0])
 
     def _probabilities_of(self, scores):
-        """Probabilities from raw scores (m, K)."""
+        """Compute probabilities from raw scores (m, K)."""
         if self.link == "shares":
             return shares(scores)
         if self.link != "sigmoid":
@@ -319,12 +319,12 @@ class Calibration:
         return model.with_meta({**self.information, FIRST: self._first_temperature()})
 
     def _with_link_temperature(self, temperature: float) -> Self:
-        """A new model with the temperature that its loss asks for: it stays where a calibration is taken away."""
+        """Return the model with the temperature that its loss requires; it stays if a calibration is removed."""
         factor = file.factor_of(temperature)
         return self._changed(CALB=factor, calb=factor)
 
     def _has_priors(self):
-        """Whether the bias is what restore_priors gave it, times the first temperature."""
+        """Whether the bias comes from restore_priors, multiplied by the first temperature."""
         params = self.information.get("params") if self.has_stages else None
         return (
             isinstance(params, dict)
@@ -333,17 +333,17 @@ class Calibration:
         )
 
     def _kept_of_priors(self, meta):
-        """What says, in the meta, by how much a bias of priors was multiplied."""
+        """Metadata that tells by how much a bias of priors was multiplied."""
         params = meta.get("params")
         kept = {"params": {**(params if isinstance(params, dict) else {}), "restore_priors": True}}
         return {**kept, FIRST: self.information[FIRST]} if FIRST in self.information else kept
 
     def _first_temperature(self):
-        """That of the training."""
+        """The temperature after training."""
         return _positive(self.information.get(FIRST, self.temperature))
 
     def _of_first(self, ensemble):
-        """The model of the first rounds, as `truncate` says."""
+        """The model of the first rounds, see `truncate`."""
         first, asked = self._first_temperature(), self._sections().get("calb")
         if first is not None and self._has_priors():
             kept = 1.0 if asked is None else 1 / float(asked[0])

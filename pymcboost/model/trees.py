@@ -17,9 +17,9 @@ from pymcboost.model.kind import Kind
 from pymcboost.model.stumps import Stumps
 from pymcboost.threads import counted
 
-# Most columns of a code whose decoder is not linear: what the scorer's stack has room for.
+# Maximum number of columns of a code with a nonlinear decoder: the scorer keeps them on its stack.
 MOST_DECODED = 4096
-# Splits on a level from which on NumPy is faster than a loop.
+# With at least this many splits on a level, NumPy is faster than a loop.
 FEW_SPLITS = 64
 OUTSIDE = "a right child lies outside the part of the tree that belongs to its parent"
 
@@ -129,7 +129,7 @@ class Trees(Kind):
         )
 
     def _first_sets(self, splits):
-        """The sets of so many splits, as fields."""
+        """Fields with the sets of the first ``splits`` splits."""
         if self.subset is None:
             return {}
         subset = self.subset[:splits]
@@ -157,12 +157,12 @@ class Trees(Kind):
         return {j: self.subset_bits[start[q - 1] : start[q]] for j, q in number.items()}
 
     def columns(self):
-        """The same trees with a score for every column of the code, in place of every class; at least two."""
+        """The same trees with a score for every column of the code instead of every class; at least two columns."""
         n = max(2, len(self.code))
         return replace(self, bias=np.zeros(n, dtype=np.float32), code=None, decoder="linear")
 
     def each_tree(self):
-        """Yield (feature, threshold, nan_left, right, leaf, cls, base) of each tree; ``cls``, ``base`` may be -1."""
+        """Yield (feature, threshold, nan_left, right, leaf, cls, base) of each tree; ``cls`` and ``base`` can be -1."""
         for t in range(len(self)):
             begin, end = int(self.offset[t]), int(self.offset[t + 1])
             yield (
@@ -185,14 +185,14 @@ class Trees(Kind):
         return self.leaf
 
     def form(self):
-        """See `Kind`; and whether leaves are vectors."""
+        """See `Kind`; also compares whether leaves are vectors."""
         return *super().form(), np.ndim(self.leaf)
 
     def round_ends(self):
         return self.rounds
 
     def depths(self):
-        """Splits on the longest way from the root to a leaf, for each tree: int64 (T,).
+        """Depth of each tree: int64 (T,).
 
         Raises
         ------
@@ -217,13 +217,13 @@ class Trees(Kind):
                 np.concatenate([begin + right, end]),
             )
             tree = np.concatenate([tree, tree])
-        # Long chains have few splits on a level: one by one.
+        # Long chains have few splits on a level, so they are processed one by one.
         for part in zip(begin.tolist(), end.tolist(), tree.tolist(), strict=True):
             depth[part[2]] = max(depth[part[2]], level + self._depth(*part[:2]))
         return depth
 
     def _depth(self, begin, end):
-        """Depth of the subtree of the splits from ``begin`` to ``end``."""
+        """Depth of the subtree with the splits from ``begin`` to ``end``."""
         right, first, deepest, parts = self.right[begin:end].tolist(), begin, 0, [(begin, end, 0)]
         while parts:
             begin, end, level = parts.pop()
@@ -239,7 +239,7 @@ class Trees(Kind):
         return deepest
 
     def canonical(self):
-        """The same model in the one form that is saved, after checking it.
+        """Check the model and return it in the canonical form in which it is saved.
 
         Contiguous arrays of the documented types; no negative zeros; ``base`` None if it is -1 throughout.
 
@@ -268,7 +268,7 @@ class Trees(Kind):
         return result
 
     def _canonical_sets(self, s):
-        """Sets of the s splits and the categories, checked."""
+        """Check the sets of the s splits, and the categories."""
         if self.subset is None:
             return None, None, None, None
         subset = integers("subset", self.subset, s)
@@ -282,7 +282,7 @@ class Trees(Kind):
         return subset, rising("subset_start", self.subset_start, len(bits)), bits, self.categories
 
     def _canonical_classes(self, t, k):
-        """Code, classes and base classes of the t trees, checked."""
+        """Check the code, classes and base classes of the t trees."""
         cls, base, code, vector = self.cls, self.base, self.code, self.cls is None
         if code is not None:
             code = finite("code", code, (len(code), k))
@@ -317,7 +317,7 @@ class Trees(Kind):
         return code, cls, base
 
     def merge(self):
-        """The same function as a table of intervals per feature (see `Intervals`), where no tree has two splits."""
+        """The same function as a table of intervals per feature (see `Intervals`), if no tree has two splits."""
         splits = np.diff(self.offset)
         if self.subset is not None:
             raise ValueError(
@@ -337,10 +337,13 @@ class Trees(Kind):
         return merged(stumps if self.code is not None else stumps.canonical())
 
     def as_stumps(self):
-        """Trees of one split or none as stumps; those of none are split anywhere, with the same value on both sides."""
+        """Convert trees with at most one split to stumps.
+
+        A tree without a split gets an arbitrary split, with the same value on both sides.
+        """
         n, k, splits = len(self), self.n_classes, np.diff(self.offset)
         first = np.arange(n) + self.offset[:-1]
-        # The products of leaves and codes are exact in float64.
+        # Products of leaves and codes are exact in float64.
         value = np.zeros((2, n, k), dtype=np.float32 if self.code is None else np.float64)
         for side, at in ((0, first), (1, first + splits)):
             if self.cls is None:
@@ -368,11 +371,11 @@ class Trees(Kind):
         return Stumps(feature, threshold, nan_left, value[1], value[0], self.bias, self.n_features)
 
     def half(self):
-        """The same trees with leaves of float16."""
+        """The same trees with float16 leaves."""
         return replace(self, leaf=halved(self.leaf))
 
     def dense(self):
-        """The same trees with a number for each class in a leaf."""
+        """The same trees with a value for each class in every leaf."""
         return replace(self, leaf=np.asarray(self.leaf))
 
     def sections(self):
@@ -448,7 +451,7 @@ class Trees(Kind):
         return str(sections["LEAF"].dtype.newbyteorder("="))
 
     def used_features(self):
-        """Features, and the splits of each: a file does not keep what they gained."""
+        """Features, and the number of splits on each, because a file does not store gains."""
         feature, splits = np.unique(self.feature, return_counts=True)
         return feature, splits.astype(np.float64)
 
@@ -488,7 +491,7 @@ class Trees(Kind):
 
     @property
     def width(self):
-        """Number of sums of a row: those of the columns where scores are decoded from them, else of the classes."""
+        """Number of sums per row: one per column if scores are decoded from the columns, else one per class."""
         return self.n_classes if self.decoder == "linear" else len(self.code)
 
     def column_scores(self, X):
