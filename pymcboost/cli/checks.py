@@ -1,5 +1,7 @@
 """Arguments that mcboost-train and mcboost-tune share, and their checks."""
 
+import re
+
 from pymcboost.cli.console import (
     Parser,
     UsageError,
@@ -9,8 +11,25 @@ from pymcboost.cli.console import (
     importing,
     table_kind,
 )
-from pymcboost.cli.options import get_algorithm, option_flags, take_class_weights
+from pymcboost.cli.options import SHORT_OF, get_algorithm, option_flags, take_class_weights
 from pymcboost.registry import ALGORITHMS
+
+# What to do about svm-train's options that mean nothing here; -h, which shows the help, only with a number.
+SVM_TRAIN = {
+    "-s": "-s is svm-train's type of SVM; leave it out, because pymcboost only classifies",
+    "-m": "-m is svm-train's cache size; leave it out",
+    "-p": "-p is svm-train's epsilon for regression; leave it out",
+    "-h": "-h 0 is svm-train's shrinking; leave it out",
+}
+# Options of svm-train that only hingeboost has with the same meaning.
+OF_KERNELS = {"-t", "-c", "-g", "-d"}
+# Parameters that a kernel does not use.
+UNUSED_BY = {
+    "linear": ("gamma", "degree", "coef0"),
+    "rbf": ("degree", "coef0"),
+    "perceptron": ("gamma", "degree", "coef0"),
+}
+OF_TREES = ("max_depth", "max_leaf_nodes")
 
 
 def add_algorithm(parser):
@@ -33,8 +52,12 @@ def parsed(argv, program, usage, make_parser):
         first.error(str(error))
     add_algorithm(first)
     first.add_common()
+    if re.search(r"(^|\0)-h\0?[01](\0|$)", "\0".join(argv)):
+        first.error(SVM_TRAIN["-h"])
     algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
     parser = make_parser(algorithm)
+    if algorithm.name != first.get_default("algorithm"):
+        parser.help_command = f"{program} -a {algorithm.name} --help"
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:  # perhaps the second file, after options that follow the first
         arguments, unknown = parser.parse_known_intermixed_args(argv)
@@ -151,14 +174,38 @@ def check_libsvm_c(parser, arguments, algorithm, given):
     stops = (
         "n_iter_no_change" in given if "early_stopping" not in given else given["early_stopping"]
     )
-    if given.get("n_estimators") == "auto" or (
-        (stops or given.get("calibrate")) and not arguments.validation_file
-    ):
+    divided = given.get("n_estimators") == "auto" or (stops and not arguments.validation_file)
+    calibrated = given.get("calibrate") and not arguments.validation_file
+    # A single training can say which -c to use, once it has the rows.
+    arguments.needs_c = bool(calibrated and not divided and not arguments.cross_validation)
+    if divided or (calibrated and not arguments.needs_c):
         parser.error(
             "--libsvm-c depends on the number of training rows, and -n auto, --early-stopping "
             "and --calibrate also train models on fewer rows; give -P file with the last two, "
             "or use -c"
         )
+
+
+def unused(algorithm, given):
+    """Notices about given parameters that have no effect with the kernel or the weak learner."""
+    parameters = algorithm.defaults | given
+    kernel, learner = parameters.get("kernel"), parameters.get("weak_learner")
+    flags = SHORT_OF.get(algorithm.name, {})
+    notices = []
+    if kernel in UNUSED_BY:
+        needed = {"gamma": "-t 2", "degree": "-t 1", "coef0": "-t 1"}
+        notices += [
+            f"{flags[name]} has no effect with the {kernel} kernel; give {needed[name]}"
+            for name in UNUSED_BY[kernel]
+            if name in given
+        ]
+    if learner == "stump":
+        notices += [
+            f"--{name.replace('_', '-')} has no effect on stumps; give --weak-learner tree"
+            for name in OF_TREES
+            if name in given
+        ]
+    return notices
 
 
 def check_training(arguments, estimator, several):
@@ -241,6 +288,9 @@ def refuse_unknown(parser, unknown, algorithm):
         flag = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
         if flag in owners:
             found[flag] = owners[flag]
+    hints = svm_train_hints(unknown, algorithm)
+    if not found and hints:
+        parser.error("; ".join(hints))
     if not found:
         parser.refuse(unknown)
     having = [
@@ -251,4 +301,25 @@ def refuse_unknown(parser, unknown, algorithm):
         f"{flag} is not an option of {algorithm.name}, only of {', '.join(names)}"
         for flag, names in found.items()
     )
+    if shown == "hingeboost" and found.keys() & OF_KERNELS:
+        what += (
+            "; if you come from svm-train, give -a hingeboost; its -c is LIBSVM's C times the "
+            "number of rows: --libsvm-c takes LIBSVM's C"
+        )
+    what = "; ".join([what, *hints])
     raise UsageError(f"{what}\n{parser.format_usage()}Try '{parser.prog} -a {shown} --help'.")
+
+
+def svm_train_hints(unknown, algorithm):
+    """What to do about options of svm-train that the programs do not have."""
+    flags = dict.fromkeys(text[:2] for text in unknown if text[:1] == "-" and text[:2] != "--")
+    hints = dict(SVM_TRAIN)
+    tolerance = "here it is --tol" if "tol" in algorithm.rows else "leave it out"
+    hints["-e"] = f"-e is svm-train's tolerance; {tolerance}"
+    hints["-b"] = "-b is an option of mcboost-predict, for probabilities; leave it out"
+    if algorithm.defaults.get("calibrate") is None:
+        hints["-b"] += (
+            f", and give --calibrate temperature, because {algorithm.name} is not calibrated by "
+            "default"
+        )
+    return [hints[flag] for flag in flags if flag in hints]

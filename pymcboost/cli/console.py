@@ -54,12 +54,13 @@ class Parser(argparse.ArgumentParser):
         super().__init__(
             prog=prog, usage=usage, formatter_class=Formatter, allow_abbrev=False, **kwargs
         )
+        self.help_command = f"{prog} --help"
         # Arguments that begin with a minus but are not options: numbers and lists of numbers.
         self._negative_number_matcher = re.compile(r"-\.?\d[-+\d.,eE]*$")
 
     def error(self, message):
         """Raise UsageError with the message and the usage line."""
-        raise UsageError(f"{message}\n{self.format_usage()}Try '{self.prog} --help'.")
+        raise UsageError(f"{message}\n{self.format_usage()}Try '{self.help_command}'.")
 
     def parse_args(self, args=None, namespace=None):
         """Parse the arguments, and refuse unknown ones."""
@@ -102,7 +103,7 @@ class Parser(argparse.ArgumentParser):
 
 # The names of options here, with those of LIBSVM, LightGBM and XGBoost.
 ELSEWHERE = {
-    "-s": "--algorithm", "-b": "--calibrate", "-e": "--tol", "--eta": "--learning-rate", "--seed": "--random-state",
+    "--eta": "--learning-rate", "--seed": "--random-state",
     "--num-leaves": "--max-leaf-nodes", "--num-iterations": "--n-estimators", "--num-rounds": "--n-estimators",
     "--n-rounds": "--n-estimators", "--num-round": "--n-estimators", "--num-boost-round": "--n-estimators",
     "--lambda": "--l2-regularization", "--feature-fraction": "--max-features-tree",

@@ -17,6 +17,7 @@ from pymcboost.cli.checks import (
     check_training,
     lists_wanted,
     parsed,
+    unused,
 )
 from pymcboost.cli.console import (
     EXIT_CODES,
@@ -98,6 +99,7 @@ def read_arguments(argv):
     parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
     check_parameters(parser, arguments, algorithm, given, weights)
     check_mpi(parser, arguments, algorithm)
+    arguments.unused = unused(algorithm, given)
     _check_files(parser, arguments)
     if "n_iter_no_change" in given:
         given.setdefault("early_stopping", True)
@@ -234,6 +236,8 @@ def run_training(arguments, estimator, weights, note, workers=None):
         check_target(arguments.model_file)
         if arguments.checkpoint:
             check_target(arguments.checkpoint, "checkpoint", streams=False)
+    for notice in arguments.unused:
+        note(notice)
     missing = estimator.booster.allows_missing
     if workers is not None and arguments.divided:
         data = read_part(workers, arguments, note, missing)
@@ -251,6 +255,12 @@ def run_training(arguments, estimator, weights, note, workers=None):
 
     if arguments.libsvm_c is not None:
         estimator.C = arguments.libsvm_c * len(y)
+        if arguments.needs_c:
+            raise UsageError(
+                "--libsvm-c depends on the number of training rows, and --calibrate also trains "
+                f"models on fewer rows; use -c {estimator.C:g} instead, which is for "
+                f"{counted(len(y), 'row')}"
+            )
         note(f"-c {estimator.C:g}, which is {arguments.libsvm_c:g} times {counted(len(y), 'row')}")
     validation = {}
     if arguments.validation_file:

@@ -17,6 +17,7 @@ from pymcboost.cli.checks import (
     check_training,
     lists_wanted,
     parsed,
+    unused,
 )
 from pymcboost.cli.console import (
     EXIT_CODES,
@@ -130,6 +131,8 @@ def read_arguments(argv):
         together = {**fixed, **combination}
         arguments.libsvm_c = together.pop("libsvm_c", None)
         check_parameters(parser, arguments, algorithm, together, weights)
+    notices = [unused(algorithm, {**fixed, **combination}) for combination in combinations]
+    arguments.unused = [text for text in notices[0] if all(text in other for other in notices)]
     return arguments, fixed, space, combinations, weights
 
 
@@ -231,6 +234,8 @@ def tune(argv):
             f"--best-by {by} does not work with {'multi-label' if lists else 'single-label'} rows; "
             f"use one of {', '.join(names)}"
         )
+    for notice in arguments.unused:
+        note(notice)
     for combination in combinations:
         check_training(arguments, made(algorithm, {**fixed, **combination}, 1), lists)
     check_target(arguments.model_file)

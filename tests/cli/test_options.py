@@ -380,7 +380,30 @@ BAD_TRAIN = [
         "--num-leaves 3 t m",
         "unrecognized arguments: --num-leaves (did you mean --max-leaf-nodes?)\n",
     ),
-    ("-b 1 t m", "unrecognized arguments: -b (did you mean --calibrate?)\n"),
+    (
+        "-b 1 t m",
+        "-b is an option of mcboost-predict, for probabilities; leave it out, and give --calibrate "
+        "temperature, because mcboost is not calibrated by default\n",
+    ),
+    (
+        "-a vector-tree -b 1 t m",
+        "-b is an option of mcboost-predict, for probabilities; leave it out\n",
+    ),
+    ("-m 100 t m", "-m is svm-train's cache size; leave it out\n"),
+    ("-p0.1 t m", "-p is svm-train's epsilon for regression; leave it out\n"),
+    (
+        "-s 0 -m 100 t m",
+        "-s is svm-train's type of SVM; leave it out, because pymcboost only classifies; -m is ",
+    ),
+    ("-h 0 t m", "-h 0 is svm-train's shrinking; leave it out\n"),
+    ("-e 0.1 t m", "-e is svm-train's tolerance; leave it out\n"),
+    ("-a hingeboost -e 0.1 t m", "-e is svm-train's tolerance; here it is --tol\n"),
+    (
+        "-g 0.5 -b 1 t m",
+        "-g is not an option of mcboost, only of hingeboost; if you come from svm-train, give -a "
+        "hingeboost; its -c is LIBSVM's C times the number of rows: --libsvm-c takes LIBSVM's C; "
+        "-b is an option of mcboost-predict",
+    ),
     ("--zero-as-missing t m", "unrecognized arguments: --zero-as-missing\n"),
     ("-n t", "argument -n/--n-estimators: 't' is not an integer >= 1"),
     ("-n 0 t", "argument -n/--n-estimators: '0' is not an integer >= 1"),
@@ -479,7 +502,7 @@ BAD_TRAIN = [
         "--libsvm-c depends on the number of training rows",
     ),
     (
-        "-a hingeboost --libsvm-c 1 --calibrate temperature t",
+        "-a hingeboost --libsvm-c 1 --calibrate temperature -v 5 t",
         "--libsvm-c depends on the number of training rows",
     ),
     (
@@ -516,6 +539,52 @@ def test_bad_usage_of_train_exits_1(capsys, text, message):
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"mcboost-train: error: {message}")
+
+
+# Arguments, and the notices about those without an effect.
+WITHOUT_EFFECT = [
+    ("-a hingeboost -g 1", ["-g has no effect with the linear kernel; give -t 2"]),
+    (
+        "-a hingeboost -t 2 -g 1 -d 2 -r 0",
+        [
+            "-d has no effect with the rbf kernel; give -t 1",
+            "-r has no effect with the rbf kernel; give -t 1",
+        ],
+    ),
+    ("-a hingeboost -t 1 -g 1 -d 2 -r 0", []),
+    ("--max-depth 3", ["--max-depth has no effect on stumps; give --weak-learner tree"]),
+    (
+        "-a samme --weak-learner stump --max-leaf-nodes 3",
+        ["--max-leaf-nodes has no effect on stumps; give --weak-learner tree"],
+    ),
+    ("-a adaboost-m1 --max-leaf-nodes 3", []),
+    ("-a vector-tree --max-depth 3", []),
+]
+
+
+@pytest.mark.parametrize(("text", "notices"), WITHOUT_EFFECT)
+def test_options_without_effect_are_noticed(capsys, tmp_path, text, notices):
+    (tmp_path / "rows").write_text("1 1:2 2:3\n2 1:3\n1 1:1\n" * 9)
+    assert main([str(tmp_path / "rows"), "-n", "3", *text.split(), str(tmp_path / "model")]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert [line for line in said if "no effect" in line] == [
+        f"mcboost-train: {notice}" for notice in notices
+    ]
+
+
+def test_calibration_with_the_c_of_libsvm_names_the_value_to_use(capsys, tmp_path):
+    (tmp_path / "rows").write_text("1 1:2\n2 1:3\n" * 150)
+    options = "-a hingeboost --libsvm-c 5 --calibrate temperature".split()
+    assert main([*options, str(tmp_path / "rows"), str(tmp_path / "model")]) == 1
+    assert "use -c 1500 instead, which is for 300 rows\n" in capsys.readouterr().err
+    assert not (tmp_path / "model").exists()
+
+
+def test_help_of_the_algorithm_given_is_named(capsys):
+    for algorithm in REGISTRY:
+        given = "" if algorithm == "mcboost" else f" -a {algorithm}"
+        assert main(["-a", algorithm, "--nonsense", "t"]) == 1
+        assert capsys.readouterr().err.endswith(f"Try 'mcboost-train{given} --help'.\n")
 
 
 def test_options_may_lie_between_the_files(capsys, tmp_path):

@@ -225,6 +225,7 @@ def test_processes_side_by_side_and_standard_input_give_the_same(folder):
             "-a mart --class-weight balanced,none -w2 3 t",
             "-w<label> and --class-weight cannot be used together",
         ),
+        ("-h 0 -r 0.1,0.3 t", "-h 0 is svm-train's shrinking; leave it out"),
         ("-a hingeboost -c 1 --libsvm-c 1,2 t", "-c and --libsvm-c cannot be used together"),
         (
             "-r 0.1,1 - m",
