@@ -26,21 +26,21 @@ class GradBoost(PaperBooster):
 
     gini = True
     ends_when = "no weak learner has a gradient above l1"
-    restart_every = None  # the gradient comes from the scores in every round
+    restart_every = None  # the gradient is computed from the scores in every round
     columns = {
         **FIRST_SPLIT,
         "gradient": "Euclidean norm of the gradient for the weak learner",
     }
 
     def memory(self):
-        """Scores and gradients, the latter in blocks too, and the learner."""
+        """See `Booster.memory`: scores and gradients, these also in blocks, and the learner."""
         data, K = self.data, self.data.n_classes
         learner = [memory.edges(data, 0, 1)] if self.stumps else self.learner_memory(K)
         shared = [memory.rows(data, integers=False), memory.weights(data, K), memory.sums(data, K)]
         return [*shared, memory.tables(data, K, 0, 3), *learner]
 
     def prepare(self, previous):
-        """The softmax loss, and the rows of coefficients of the stumps so far, for h = +1 on the right."""
+        """Create the softmax loss, and the coefficient rows of the stumps so far, for h = +1 on the right."""
         data = self.data
         self.loss = LOSSES["softmax"].rows(data, self.n_threads)
         self._gradient = data.gradient_buffer()
@@ -56,7 +56,7 @@ class GradBoost(PaperBooster):
                 self._add((feature, float(threshold), nan_left), right.astype(np.float64))
 
     def round(self):
-        """The weak learner with the largest gradient, and a bounded step of its row."""
+        """Find the weak learner with the largest gradient, and take a bounded step in its row."""
         found = self.learner.fit(self._weighted_gradient())
         if self.stumps:
             found = [found] if found is not None else []
@@ -87,7 +87,7 @@ class GradBoost(PaperBooster):
         self._rows[key] = self._rows.get(key, 0.0) + step
 
     def _weighted_gradient(self):
-        """The loss's, times the weights, in blocks of classes."""
+        """Gradient of the loss times the weights, in blocks of classes."""
         lanes, K = self._gradient.shape[2], self.data.n_classes
         for b, block in enumerate(self._gradient):
             part = self.loss.gradient[:, b * lanes : min(K, (b + 1) * lanes)]
@@ -101,7 +101,7 @@ class GradBoost(PaperBooster):
         return np.subtract(*self._sums(self._gradient, h[None, :])).sum(axis=0) / self._total
 
     def _advance(self, h, step):
-        """F += h step."""
+        """Add h step to F."""
         value = np.zeros((2, self.loss.width))
         value[0, : len(step)], value[1, : len(step)] = -step, step
         self.loss.add(value, (h > 0).astype(np.int32))

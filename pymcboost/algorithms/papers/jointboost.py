@@ -36,7 +36,7 @@ class JointBoost(ClassicBooster):
         return one_vs_rest_temperature(self.data.n_classes)
 
     def memory(self):
-        """Two coded columns for every class, their edges, and the sums of all splits."""
+        """See `Booster.memory`: two coded columns for every class, their edges, and the sums of all splits."""
         data, K = self.data, self.data.n_classes
         return [
             *memory.coded(data, 2 * K, self.again, 1),
@@ -44,7 +44,7 @@ class JointBoost(ClassicBooster):
         ]
 
     def prepare(self, previous):
-        """Columns of w z, then of w, and the search over all splits."""
+        """Create columns of w z, followed by columns of w, and the search over all splits."""
         K = self.data.n_classes
         code = np.tile(one_vs_all(K), 2)
         unit = code.copy()
@@ -53,11 +53,11 @@ class JointBoost(ClassicBooster):
         self.learner, self._sums = EveryStump(self.data, self.n_threads, code.shape[1]), None
 
     def restart(self, scores):
-        """Weights of these scores."""
+        """Compute the weights for these scores."""
         self.loss.start(None if scores is None else np.tile(scores, 2))
 
     def round(self):
-        """The stump and the subset of the classes that leave the least squares."""
+        """Find the stump and the subset of classes with the smallest squared error."""
         loss, learner, K = self.loss, self.learner, self.data.n_classes
         edge, splits, total = learner.edges(loss.gradient)
         if not len(splits):
@@ -87,7 +87,10 @@ class JointBoost(ClassicBooster):
         return self.add_round(found, plus, minus) | {"n_shared": len(shared)}
 
     def _grow(self, alone):
-        """Classes that share, the number of their stump, and what it explains beyond constants for all classes."""
+        """Choose the classes that share a stump.
+
+        Return them, the split, and what it explains beyond constants of all classes.
+        """
         sums, tie, n_threads = self._sums, self.learner.tie, self.loss.n_threads
         K = len(sums)
         chosen, is_open = np.zeros(sums.shape[1:]), np.ones(K, dtype=np.uint8)
