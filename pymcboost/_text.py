@@ -24,6 +24,6 @@ def metrics_of(scoring):
     if isinstance(scoring, Mapping):
         return dict(scoring)
     return {
-        column_of(one): one
-        for one in (scoring if isinstance(scoring, (list, tuple)) else [scoring])
+        column_of(metric): metric
+        for metric in (scoring if isinstance(scoring, (list, tuple)) else [scoring])
     }

@@ -6,8 +6,10 @@ import warnings
 
 def warn(text):
     """Warn at the line outside this package that led here; of a thread's own, at its first."""
-    level, frame = 2, sys._getframe(1)
+    level = 2
+    frame = sys._getframe(1)
     ours = "pymcboost.", "contextlib"  # whose ExitStack closes callbacks
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
-        level, frame = level + 1, frame.f_back
+        level += 1
+        frame = frame.f_back
     warnings.warn(text, stacklevel=level)

@@ -18,7 +18,7 @@ from pymcboost.training.checkpoint import Checkpoint
 from pymcboost.training.divided_folds import OfAll
 from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState
-from pymcboost.training.metrics import Held, measured, metrics_by
+from pymcboost.training.metrics import ValidationSet, measured, metrics_by
 from pymcboost.training.training_set import TrainingSet
 
 __all__ = [
@@ -135,11 +135,13 @@ class LearningRateSchedule(Callback):
     def before_training(self, state):
         """Set the rate of the first round."""
         if state.folds_follow:
-            what, remedy = "the temperature comes", "calibrate=None"
+            conflict = "the temperature comes"
+            remedy = "calibrate=None"
             if state.booster.params.calibrate == "thresholds":
-                what, remedy = "the thresholds of labels come", "decision_threshold=0.5"
+                conflict = "the thresholds of labels come"
+                remedy = "decision_threshold=0.5"
             warn(
-                f"LearningRateSchedule: {what} from cross-validation models, which use one "
+                f"LearningRateSchedule: {conflict} from cross-validation models, which use one "
                 f"constant learning rate; give X_val and y_val, or set {remedy}"
             )
         self._set(state)
@@ -198,7 +200,9 @@ class TrainingLoss(Callback):
                 "TrainingLoss: scoring is empty; give one metric or more, as in ['log_loss', "
                 "'error']"
             )
-        names = [column_of(one) for one in scoring] if isinstance(scoring, (list, tuple)) else []
+        names = (
+            [column_of(metric) for metric in scoring] if isinstance(scoring, (list, tuple)) else []
+        )
         if len({*names}) < len(names):
             raise ValueError(
                 f"TrainingLoss: two metrics would share the column {names}; give each metric "
@@ -206,7 +210,7 @@ class TrainingLoss(Callback):
                 "dict"
             )
         self.scoring = scoring
-        self._rows = self._validation = self._held = self._every = None
+        self._rows = self._validation = self._training_set = self._every = None
 
     def take_in(self, dataset):
         """Keep the rows that are trained on."""
@@ -219,27 +223,29 @@ class TrainingLoss(Callback):
                 "TrainingLoss: validation_sets has a set named 'train', a name that "
                 "TrainingLoss uses for its curves; rename the set"
             )
-        dataset, self._rows, booster = self._rows, None, state.booster
-        given = self._given(booster.params)
+        dataset = self._rows
+        self._rows = None
+        booster = state.booster
+        scoring = self._scoring_of(booster.params)
         self._metrics = metrics_by(
-            given, dataset.classes, booster.probabilities, booster.loss_value
+            scoring, dataset.classes, booster.probabilities, loss=booster.loss_value
         )
         self._refuse_equal_curves(state)
         if dataset.comm.size > 1 and any(metric.takes_rows for metric in self._metrics):
             raise ValueError(
-                f"TrainingLoss: scoring={given!r} needs all rows in one place, but they are "
+                f"TrainingLoss: scoring={scoring!r} needs all rows in one place, but they are "
                 "spread over several workers; use 'log_loss', 'error', 'balanced_error' or "
                 "'auc_ovr'"
             )
-        own, self._held, self._every = _training_rows(dataset, given)
+        training_set, self._training_set, self._every = _training_rows(dataset, scoring)
         for metric in self._metrics:
-            metric.check(self._held)
+            metric.check(self._training_set)
             done = state.history.setdefault(f"train_{metric.name}", [])
             done += [np.nan] * (state.n_rounds - len(done))
-        self._validation = Validation([own], len(dataset.classes))
+        self._validation = Validation([training_set], len(dataset.classes))
         self._validation.add_rounds(booster.builder)
 
-    def _given(self, params):
+    def _scoring_of(self, params):
         return params.scoring if self.scoring is None else self.scoring
 
     def _refuse_equal_curves(self, state):
@@ -248,7 +254,9 @@ class TrainingLoss(Callback):
             return
         names = metrics_of(state.booster.params.scoring)
         taken = {
-            f"{held.name}_{name}": held.name for held in state.validation.sets for name in names
+            f"{validation_set.name}_{name}": validation_set.name
+            for validation_set in state.validation.sets
+            for name in names
         }
         for metric in self._metrics:
             column = f"train_{metric.name}"
@@ -259,19 +267,19 @@ class TrainingLoss(Callback):
                 )
 
     def _measured(self, params):
-        return metrics_of(self._given(params))
+        return metrics_of(self._scoring_of(params))
 
     def measure(self, state):
         """The metrics after the round."""
         state.booster.follow(self._validation)
         scores = self._every(self._validation.scores)
-        values = measured(self._metrics, scores, self._held)
-        found = {f"train_{name}": value for name, value in values.items()}
-        return state.booster.workers.broadcast(found)
+        values = measured(self._metrics, scores, self._training_set)
+        metrics = {f"train_{name}": value for name, value in values.items()}
+        return state.booster.workers.broadcast(metrics)
 
     def close(self, state):
         """Let the rows go."""
-        self._rows = self._validation = self._held = self._every = None
+        self._rows = self._validation = self._training_set = self._every = None
 
 
 def _training_rows(dataset: TrainingSet, scoring):
@@ -283,14 +291,15 @@ def _training_rows(dataset: TrainingSet, scoring):
     rows = slice(None) if used.all() else np.flatnonzero(used)
     X = dataset.X if used.all() else dataset.X[rows]
     X = X.tocsc() if hasattr(X, "tocsc") else X
-    given = dataset.given_to(scoring, None if used.all() else rows)
-    parts, first = (dataset.codes[rows], dataset.weight[rows]), dataset.first_scores(rows)
+    given_rows = dataset.given_to(scoring, None if used.all() else rows)
+    parts = (dataset.codes[rows], dataset.weight[rows])
+    first = dataset.first_scores(rows)
     if dataset.comm.size == 1:
-        own = Held.of("train", X, dataset.y(rows), *parts, given, first)
-        return own, own, lambda scores: scores
+        training_set = ValidationSet.of("train", X, dataset.y(rows), *parts, given_rows, first)
+        return training_set, training_set, lambda scores: scores
     every = OfAll(dataset, np.flatnonzero(used))
-    own = Held("train", X, dataset.y(rows), *parts, None, first)
-    return own, Held.of("train", None, None, *map(every, parts)), every
+    training_set = ValidationSet("train", X, dataset.y(rows), *parts, None, first)
+    return training_set, ValidationSet.of("train", None, None, *map(every, parts)), every
 
 
 class LivePlot(Callback):
@@ -323,7 +332,8 @@ class LivePlot(Callback):
         self, columns: str | Sequence[str] | None = None, every: float = 1.0, axes: Any = None
     ):
         self.columns = [columns] if isinstance(columns, str) else columns
-        self.every, self.axes = every, axes
+        self.every = every
+        self.axes = axes
 
     def begin(self, booster):
         """Find matplotlib."""
@@ -331,8 +341,11 @@ class LivePlot(Callback):
             from matplotlib import pyplot
         except ImportError as error:
             raise ImportError("LivePlot needs matplotlib: pip install matplotlib") from error
-        self._pyplot, self.axes_ = pyplot, self.axes
-        self._next, self._shown, self._drawn = -np.inf, None, 0
+        self._pyplot = pyplot
+        self.axes_ = self.axes
+        self._next = -np.inf
+        self._shown = None
+        self._drawn = 0
 
     def after_round(self, state):
         """Draw, if it is time."""
@@ -363,9 +376,11 @@ class LivePlot(Callback):
     def _draw(self, state):
         if self.axes_ is None:
             self.axes_ = self._pyplot.figure().add_subplot()
-        axes, self._drawn = self.axes_, state.n_rounds
+        axes = self.axes_
+        self._drawn = state.n_rounds
         axes.clear()
-        rounds, marker = np.arange(1, state.n_rounds + 1), "o" if state.n_rounds == 1 else None
+        rounds = np.arange(1, state.n_rounds + 1)
+        marker = "o" if state.n_rounds == 1 else None
         for name in self.columns or state.metrics():
             if name in state.history:
                 axes.plot(

@@ -34,24 +34,24 @@ STOPPED: set[str] = set()
 STOPPING = 10
 
 
-def _parts(name, what, X="X", count=None):
+def _parts(name, collection, X="X", count=None):
     """Partitions of a Dask collection by rows, in order; one array is a partition. ``X`` is the name of that one."""
-    if not hasattr(what, "to_delayed"):
+    if not hasattr(collection, "to_delayed"):
         raise TypeError(
-            f"{name} must be a Dask array, data frame or series, not {type(what).__name__}"
+            f"{name} must be a Dask array, data frame or series, not {type(collection).__name__}"
         )
-    _check_whole_rows(name, what)
-    found = list(np.ravel(what.to_delayed()))
-    if count is not None and len(found) != count:
+    _check_whole_rows(name, collection)
+    delayed_parts = list(np.ravel(collection.to_delayed()))
+    if count is not None and len(delayed_parts) != count:
         raise ValueError(
-            f"{name} has {len(found)} partitions, but {X} has {count}; give both the same "
+            f"{name} has {len(delayed_parts)} partitions, but {X} has {count}; give both the same "
             "partitions"
         )
-    return found
+    return delayed_parts
 
 
-def _check_whole_rows(name, what):
-    blocks = getattr(what, "numblocks", (0, 1))
+def _check_whole_rows(name, collection):
+    blocks = getattr(collection, "numblocks", (0, 1))
     if len(blocks) > 1 and blocks[1] > 1:
         raise ValueError(
             f"{name} is split into {blocks[1]} chunks of columns; keep rows whole with "
@@ -69,42 +69,46 @@ def _joined(parts):
 
 
 def _lengths(part):
-    """Rows of X, y and the weights, where there are any. Lists of labels have no shape."""
-    return [
-        None if one is None else one.shape[0] if hasattr(one, "shape") else len(one) for one in part
-    ]
+    """Rows of X, y and the weights, where there are any."""
+
+    def length(array):
+        if array is None:
+            return None
+        return array.shape[0] if hasattr(array, "shape") else len(array)  # lists of labels
+
+    return [length(array) for array in part]
 
 
 def _stop(training):
     STOPPED.add(training)
 
 
-def _task(local, parts, begins, held, context, training):
+def _task(local, parts, begins, validation_parts, context, training):
     """`_train` in the thread of this call, between workers that find each other by ``context``."""
-    found = None
+    failure = None
     try:
         with collective().CommunicatorContext(**context):
             try:
-                return _train(local, parts, begins, held, training)
+                return _train(local, parts, begins, validation_parts, training)
             except Exception as error:
-                found = error
+                failure = error
                 raise
     except Exception:  # leaving the context fails as well where others have left it before
-        if found is None:
+        if failure is None:
             raise
-        raise found from None
+        raise failure from None
 
 
-def _train(local, parts, begins, held, training):
+def _train(local, parts, begins, validation_parts, training):
     """Train on the parts of one worker; the fitted estimator on the first, None on the others."""
     number = np.concatenate(
         [begin + np.arange(_lengths(part)[0]) for part, begin in zip(parts, begins, strict=True)]
     )
     workers = CollectiveWorkers(lambda: training in STOPPED, number)
     X, y, weight = _joined(parts)
-    X_val, y_val, weight_val = _joined(held)
-    more = {"X_val": X_val, "y_val": y_val, "sample_weight_val": weight_val}
-    local.fit(X, y, sample_weight=weight, comm=workers, **more)
+    X_val, y_val, weight_val = _joined(validation_parts)
+    validation = {"X_val": X_val, "y_val": y_val, "sample_weight_val": weight_val}
+    local.fit(X, y, sample_weight=weight, comm=workers, **validation)
     for name in OUT_OF_FOLD:  # of the rows of this worker
         vars(local).pop(name, None)
     return local if workers.rank == 0 else None
@@ -117,9 +121,9 @@ def _address(client):
         return "127.0.0.1"
     with socket.socket(
         socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM
-    ) as one:
-        one.connect((host, 9))
-        return one.getsockname()[0]
+    ) as probe:
+        probe.connect((host, 9))
+        return probe.getsockname()[0]
 
 
 class DaskClassifier:
@@ -133,9 +137,14 @@ class DaskClassifier:
     get_params: ClassVar[Any]
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, X_val: Any = None, y_val: Any = None,
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
         sample_weight_val: Any = None,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         """Fit the model to Dask arrays or data frames.
 
         Parameters
@@ -166,20 +175,23 @@ class DaskClassifier:
                 f"{type(self).__name__}: warm_start is not available with Dask; train with one "
                 "worker, without Dask"
             )
-        given_sets(X_val, y_val, sample_weight_val, None)
-        client, held = self._client(), []
-        parts, lengths = self._futures(client, X, y, sample_weight)
+        given_sets(X_val, y_val, sample_weight_val, validation_sets=None)
+        client = self._client()
+        validation_parts = []
+        parts, lengths = self._futures(client, X, y, weight=sample_weight)
         if X_val is not None:
-            held, _ = self._futures(client, X_val, y_val, sample_weight_val, "_val")
+            validation_parts, _ = self._futures(
+                client, X_val, y_val, weight=sample_weight_val, of="_val"
+            )
         where = self._places(client, parts)
         begins = np.concatenate(([0], np.cumsum(lengths)[:-1])).tolist()
-        fitted = self._run(client, parts, begins, held, where)
-        known = self._get_param_names()
+        fitted = self._run(client, parts, begins, validation_parts, where)
+        parameter_names = self._get_param_names()
         kept = {
             name: value for name, value in vars(self).items() if not name.endswith("_")
         }  # not of a fit before
         self.__dict__ = kept | {
-            name: value for name, value in vars(fitted).items() if name not in known
+            name: value for name, value in vars(fitted).items() if name not in parameter_names
         }
         return self
 
@@ -192,8 +204,10 @@ class DaskClassifier:
             Fitted estimator of the class whose name follows "Dask".
         """
         local = self._local()
-        known = self._get_param_names()
-        vars(local).update({name: value for name, value in vars(self).items() if name not in known})
+        parameter_names = self._get_param_names()
+        vars(local).update(
+            {name: value for name, value in vars(self).items() if name not in parameter_names}
+        )
         return local
 
     def predict(self, X: Any) -> Any:
@@ -245,22 +259,22 @@ class DaskClassifier:
         return {**super().__getstate__(), "client": None}
 
     def __copy__(self):
-        found = object.__new__(type(self))
-        vars(found).update(vars(self))
-        return found
+        new = object.__new__(type(self))
+        vars(new).update(vars(self))
+        return new
 
     def __deepcopy__(self, memo):
-        found = memo[id(self)] = copy.copy(self)
+        new = memo[id(self)] = copy.copy(self)
         memo[id(self.client)] = self.client  # a connection, of which there is one
-        found.__dict__ = copy.deepcopy(vars(self), memo)
-        return found
+        new.__dict__ = copy.deepcopy(vars(self), memo)
+        return new
 
     def __sklearn_clone__(self):
         bare = copy.copy(self)
         bare.client = None
-        found = super(DaskClassifier, bare).__sklearn_clone__()
-        found.client = self.client
-        return found
+        new = super(DaskClassifier, bare).__sklearn_clone__()
+        new.client = self.client
+        return new
 
     def _lazy(self, method, X):
         check_is_fitted(self)
@@ -313,33 +327,35 @@ class DaskClassifier:
         from distributed import wait
 
         wait(rows)
-        for one in rows:
-            if one.status == "error":
-                one.result()
+        for part_rows in rows:
+            if part_rows.status == "error":
+                part_rows.result()
         lengths = client.gather(client.map(_lengths, rows))
         for i, (n, *others) in enumerate(lengths):
-            for what, its in zip((f"y{of}", f"sample_weight{of}"), others, strict=True):
-                if its not in (n, None):
+            for argument, other_rows in zip((f"y{of}", f"sample_weight{of}"), others, strict=True):
+                if other_rows not in (n, None):
                     raise ValueError(
-                        f"partition {i}: X{of} has {n} rows, but {what} has {its}; give both "
+                        f"partition {i}: X{of} has {n} rows, but {argument} has {other_rows}; give both "
                         "the same partitions"
                     )
         return rows, [n for n, *_ in lengths]
 
     def _places(self, client, parts):
         """Partitions of every worker that has any, by number."""
-        has, where = client.who_has(parts), {}
+        has = client.who_has(parts)
+        where = {}
         for i, part in enumerate(parts):
             where.setdefault(sorted(has[part.key])[0], []).append(i)
         return where
 
-    def _run(self, client, parts, begins, held, where):
+    def _run(self, client, parts, begins, validation_parts, where):
         """One task for each worker; the estimator of the first."""
         collective()
         from distributed import wait
         from xgboost.tracker import RabitTracker
 
-        names, training = sorted(where), uuid.uuid4().hex
+        names = sorted(where)
+        training = uuid.uuid4().hex
         tracker = RabitTracker(host_ip=_address(client), n_workers=len(names))
         try:
             tracker.start()
@@ -351,7 +367,7 @@ class DaskClassifier:
             tasks = [
                 client.submit(
                     _task, self._local(), [parts[i] for i in where[name]], [begins[i] for i in where[name]],
-                    held if name == names[0] else [], context, training,
+                    validation_parts if name == names[0] else [], context, training,
                     workers=[name], allow_other_workers=False, pure=False,
                 )
                 for name in names
@@ -377,12 +393,12 @@ class DaskClassifier:
             with suppress(Exception):  # where workers have failed it complains of them
                 tracker.free()
         errors = [task.exception() for task in tasks if task.status == "error"]
-        own = [error for error in errors if type(error).__name__ not in OF_OTHERS]
-        if own:
-            raise own[0]
+        first_errors = [error for error in errors if type(error).__name__ not in OF_OTHERS]
+        if first_errors:
+            raise first_errors[0]
         if errors:
             raise WorkerError(f"a worker failed: {errors[0]}") from errors[0]
-        return next(one for one in client.gather(tasks) if one is not None)
+        return next(fitted for fitted in client.gather(tasks) if fitted is not None)
 
 
 def _answer(part, local, method, none):
@@ -395,11 +411,11 @@ def _of_frame(X, local, method, answer):
     from dask import compute, delayed
     from dask.array import Array
 
-    found = X.map_partitions(_answer, local, method, none=answer[:0], meta=answer[:0])
+    answers = X.map_partitions(_answer, local, method, none=answer[:0], meta=answer[:0])
     if method == "predict":
-        return found
+        return answers
     lengths = compute(*map(delayed(len), X.to_delayed()))
-    return Array(found.dask, found.name, (lengths, *found.chunks[1:]), dtype=found.dtype)
+    return Array(answers.dask, answers.name, (lengths, *answers.chunks[1:]), dtype=answers.dtype)
 
 
 PARAMETERS = {
@@ -427,9 +443,9 @@ def _made(of):
     }  # fmt: skip
     if hasattr(of, "_refuse_function"):
         space["predict_proba"] = with_link(DaskClassifier.predict_proba)
-    found = estimator(type(f"Dask{of.__name__}", (DaskClassifier, of), space))
-    found.__doc__ = document(found)
-    return found
+    made = estimator(type(f"Dask{of.__name__}", (DaskClassifier, of), space))
+    made.__doc__ = document(made)
+    return made
 
 
 __all__ = []

@@ -18,7 +18,8 @@ except ImportError:  # not on Windows
 SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 # For how long a new file may be closed before it gets its name, where open files cannot be renamed.
 CLOSED_SECONDS = 60
-MARK, DIGITS = ".tmp-", 12
+MARK = ".tmp-"
+DIGITS = 12
 KINDS = [
     (stat.S_ISDIR, "folder"),
     (stat.S_ISCHR, "device"),
@@ -28,7 +29,7 @@ KINDS = [
 ]
 
 
-def write(path, data, what="model", streams=False):
+def write(path, data, file_kind="model", streams=False):
     """Replace a file by ``data`` so that, whatever happens, either the old or the new one is there in full.
 
     Parameters
@@ -36,7 +37,7 @@ def write(path, data, what="model", streams=False):
     path : str, bytes or path-like
         See `replacing`.
     data : bytes-like
-    what : str
+    file_kind : str
         What the file is, for messages.
     streams : bool
         Whether devices and FIFOs are written to directly. Otherwise they are refused.
@@ -46,7 +47,7 @@ def write(path, data, what="model", streams=False):
     OSError
         If the file cannot be written; a missing folder is a FileNotFoundError.
     """
-    with replacing(path, what, streams) as file:
+    with replacing(path, file_kind, streams) as file:
         write_all(file, data)
 
 
@@ -58,7 +59,7 @@ def write_all(file, data):
 
 
 @contextlib.contextmanager
-def replacing(path, what="file", streams=False):
+def replacing(path, file_kind="file", streams=False):
     """Descriptor of a new file that takes the place of ``path`` when the block ends, and goes away when it fails.
 
     The new file lies in the same folder under a random name. It is forced to the disk, renamed in one step, and then
@@ -69,7 +70,7 @@ def replacing(path, what="file", streams=False):
     Parameters
     ----------
     path : str, bytes or path-like
-    what : str
+    file_kind : str
         What the file is, for messages.
     streams : bool
         Whether character devices and FIFOs are written to directly. Otherwise they are refused; disks always are.
@@ -78,7 +79,7 @@ def replacing(path, what="file", streams=False):
     ------
     int
     """
-    target, mode = _target(path, what, streams)
+    target, mode = _target(path, file_kind, streams)
     if mode is not None and not stat.S_ISREG(mode):
         file = os.open(path, os.O_WRONLY | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0))
         try:
@@ -87,7 +88,7 @@ def replacing(path, what="file", streams=False):
             os.close(file)
         return
     remove_leftovers(target)
-    with _temporary(target, what) as new:
+    with _temporary(target, file_kind) as new:
         if mode is not None and hasattr(os, "fchmod"):
             os.fchmod(new.file, stat.S_IMODE(mode))
         yield new.file
@@ -98,7 +99,7 @@ def replacing(path, what="file", streams=False):
     _force_folder(os.path.dirname(target))
 
 
-def check_target(path, what="file", streams=False):
+def check_target(path, file_kind="file", streams=False):
     """Refuse a path to which no file could be written, before the work whose result it shall hold.
 
     Refused are folders, devices and FIFOs, names that are too long, and folders that are missing or not writable. A
@@ -107,7 +108,7 @@ def check_target(path, what="file", streams=False):
     Parameters
     ----------
     path : str, bytes or path-like
-    what : str
+    file_kind : str
         What the file is, for messages.
     streams : bool
         Whether character devices and FIFOs will do.
@@ -116,9 +117,9 @@ def check_target(path, what="file", streams=False):
     ------
     OSError
     """
-    target, mode = _target(path, what, streams)
+    target, mode = _target(path, file_kind, streams)
     if mode is None or stat.S_ISREG(mode):
-        with _temporary(target, what) as new:
+        with _temporary(target, file_kind) as new:
             if fcntl is None:
                 new.close()
             os.unlink(new.name)
@@ -128,13 +129,13 @@ def same_file(path, other):
     """Whether two paths name one regular file, be it by a symbolic or hard link; for new files the names decide."""
     path, other = os.fsdecode(path), os.fsdecode(other)
     try:
-        found = os.stat(path)
-        return stat.S_ISREG(found.st_mode) and os.path.samestat(found, os.stat(other))
+        status = os.stat(path)
+        return stat.S_ISREG(status.st_mode) and os.path.samestat(status, os.stat(other))
     except OSError:
         return not os.path.exists(path) and os.path.realpath(path) == os.path.realpath(other)
 
 
-def remove(path, magic, what="file"):
+def remove(path, magic, file_kind="file"):
     """Remove a file and what killed processes have left beside it; never anything that does not begin with ``magic``.
 
     Parameters
@@ -143,7 +144,7 @@ def remove(path, magic, what="file"):
         A missing file is fine; a symbolic link is followed.
     magic : bytes
         First bytes of a file that may be removed. An empty file may be, too.
-    what : str
+    file_kind : str
         What the file is, for messages.
 
     Raises
@@ -151,14 +152,16 @@ def remove(path, magic, what="file"):
     OSError
         If something else is there, or the file cannot be removed.
     """
-    target, mode = _target(path, what)
+    target, mode = _target(path, file_kind)
     remove_leftovers(target)
     if mode is None:
         return
     with open(target, "rb", buffering=0) as file:
         begin = file.read(len(magic))
     if begin not in (b"", magic):
-        raise OSError(errno.EINVAL, f"is not a {what}, so it is not removed", os.fsdecode(path))
+        raise OSError(
+            errno.EINVAL, f"is not a {file_kind}, so it is not removed", os.fsdecode(path)
+        )
     with contextlib.suppress(FileNotFoundError):
         os.unlink(target)
 
@@ -180,24 +183,26 @@ def remove_leftovers(target):
 def _remove_leftover(path):
     with contextlib.suppress(OSError):
         if fcntl is None:
-            found = os.lstat(path)
-            if stat.S_ISREG(found.st_mode) and time.time() - found.st_mtime > CLOSED_SECONDS:
+            status = os.lstat(path)
+            if stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > CLOSED_SECONDS:
                 os.unlink(path)
             return
         # O_NONBLOCK: a FIFO of that name must not hold us up.
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
-            found = os.fstat(file)
+            status = os.fstat(file)
             ours = (
-                stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1
+                stat.S_ISREG(status.st_mode)
+                and status.st_uid == os.geteuid()
+                and status.st_nlink == 1
             )
-            if ours and _lock(file) and os.path.samestat(found, os.lstat(path)):
+            if ours and _lock(file) and os.path.samestat(status, os.lstat(path)):
                 os.unlink(path)
         finally:
             os.close(file)
 
 
-def _target(path, what, streams=False):
+def _target(path, file_kind, streams=False):
     """Where a path leads to and the mode of what is there, None when nothing is; refuses what cannot be replaced."""
     name = os.fsdecode(path)
     try:
@@ -207,29 +212,31 @@ def _target(path, what, streams=False):
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise OSError(
-                error.errno, f"the name of the {what} is too long for this file system", name
+                error.errno, f"the name of the {file_kind} is too long for this file system", name
             ) from None
         raise
     if mode is not None and not stat.S_ISREG(mode):
         kind = next((kind for test, kind in KINDS if test(mode)), "special file")
         if kind == "folder":
-            article = "an" if what[0] in "aeiou" else "a"
-            raise IsADirectoryError(errno.EISDIR, f"is a folder, not {article} {what}", name)
+            article = "an" if file_kind[0] in "aeiou" else "a"
+            raise IsADirectoryError(errno.EISDIR, f"is a folder, not {article} {file_kind}", name)
         if not streams or stat.S_ISBLK(mode):
             raise OSError(
-                errno.EINVAL, f"is a {kind}, not a regular file; no {what} can be saved there", name
+                errno.EINVAL,
+                f"is a {kind}, not a regular file; no {file_kind} can be saved there",
+                name,
             )
     if mode is None:
         if not os.path.basename(name):
             raise FileNotFoundError(
-                errno.ENOENT, f"the name of the {what} is empty or ends in a slash", name
+                errno.ENOENT, f"the name of the {file_kind} is empty or ends in a slash", name
             )
         folder = os.path.dirname(os.path.realpath(name))
         if not os.path.isdir(folder):
             missing = folder if os.path.islink(name) else os.path.dirname(name)
             raise FileNotFoundError(
                 errno.ENOENT,
-                f"the folder for the {what} {name} does not exist; create it first",
+                f"the folder for the {file_kind} {name} does not exist; create it first",
                 missing,
             )
     return os.path.realpath(name), mode
@@ -250,9 +257,10 @@ class _New:
     """A new file beside another: its name, None when it is not ours, and its descriptor, -1 when it is not open."""
 
     def __init__(self):
-        self.name, self.file = None, -1
+        self.name = None
+        self.file = -1
 
-    def create(self, stem, what):
+    def create(self, stem, file_kind):
         """Make and lock a file with a random name; whether that worked, or another name is needed."""
         self.name = f"{stem}{MARK}{os.urandom(DIGITS // 2).hex()}"
         flags = (
@@ -269,7 +277,7 @@ class _New:
             if isinstance(error, FileExistsError):
                 return False
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-                words = f"cannot write the {what} into this folder: {error.strerror}"
+                words = f"cannot write the {file_kind} into this folder: {error.strerror}"
                 raise OSError(error.errno, words, os.path.dirname(stem)) from None
             raise
         locked = _lock(self.file)
@@ -298,13 +306,14 @@ class _New:
 
 
 @contextlib.contextmanager
-def _temporary(target, what):
+def _temporary(target, file_kind):
     """A new file beside ``target``, locked as long as it is open; removed if the block fails."""
     folder, name = os.path.split(target)
-    stem, new = os.path.join(folder, _stem(folder, name)), _New()
+    stem = os.path.join(folder, _stem(folder, name))
+    new = _New()
     with _cleared_by_signals(new):
         try:
-            while not new.create(stem, what):
+            while not new.create(stem, file_kind):
                 pass
             yield new
         except BaseException:
@@ -330,7 +339,8 @@ def _lock(file):
 @contextlib.contextmanager
 def _cleared_by_signals(new):
     """While the block runs, a signal that ends the process first removes the new file."""
-    process, taken = os.getpid(), []
+    process = os.getpid()
+    taken = []
 
     def end(number, frame):
         if os.getpid() == process:

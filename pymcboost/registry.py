@@ -75,10 +75,10 @@ def hint(name):
 
 def load(entry):
     """The object behind a public name; an estimator is made of a class of `pymcboost.algorithms`."""
-    found = getattr(importlib.import_module(entry.module), entry.name)
+    loaded = getattr(importlib.import_module(entry.module), entry.name)
     if entry.algorithm is None:
-        return found
-    return importlib.import_module("pymcboost.training.scikit_learn").classifier(found)
+        return loaded
+    return importlib.import_module("pymcboost.training.scikit_learn").classifier(loaded)
 
 
 def get_class(algorithm):

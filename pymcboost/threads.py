@@ -114,7 +114,8 @@ def _pool_limit():
 
 # Threads that this process was able to run at once, and the most that it has tried. OpenMP ends the process where it
 # cannot start one.
-_proven, _tried = 1, 1
+_proven = 1
+_tried = 1
 
 
 def _prove(n_threads):
@@ -194,10 +195,10 @@ def share_of_memory(room, beside):
     """What each of so many workers on this machine may take of the memory that is free, and this in words."""
     if room is None:
         return None, ""
-    own = _address_space()  # the limit of this process, which it shares with none
-    share = min(_machine_memory() if own else [room], default=room) / max(1, beside)
-    if beside <= 1 or own and own[0] < share:
-        room = min([room, *own])
+    limit = _address_space()  # the limit of this process, which it shares with none
+    share = min(_machine_memory() if limit else [room], default=room) / max(1, beside)
+    if beside <= 1 or limit and limit[0] < share:
+        room = min([room, *limit])
         return room, f"{in_words(room)} are free"
     return share, f"{in_words(share)} are free for each of the {beside} workers on this machine"
 

@@ -90,7 +90,10 @@ def _features():
     """The instructions of the processor that NumPy knows and has found."""
     core = "numpy._core" if find_spec("numpy._core") else "numpy.core"  # NumPy 1
     features = import_module(f"{core}._multiarray_umath").__cpu_features__
-    return " ".join(name for name, there in features.items() if there) or "none that NumPy knows"
+    return (
+        " ".join(name for name, is_available in features.items() if is_available)
+        or "none that NumPy knows"
+    )
 
 
 def _library_facts():

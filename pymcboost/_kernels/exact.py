@@ -43,10 +43,10 @@ def units_in_parts(bound, n):
 
 def of_parts(sums, units):
     """What sums (..., parts) are together."""
-    found = np.zeros(sums.shape[:-1])
+    total = np.zeros(sums.shape[:-1])
     for j in range(sums.shape[-1])[::-1]:
-        found += sums[..., j] * units[0, j]
-    return found
+        total += sums[..., j] * units[0, j]
+    return total
 
 
 def magic_of(unit):
@@ -68,7 +68,8 @@ def refined(comm, take, n, unit, sums=None, least=1e-300):
     """
     while True:
         sums = comm.sum(take(magic_of(unit)) if sums is None else sums)
-        top, error = int(sums.max()) * unit, n * unit / 2
+        top = int(sums.max()) * unit
+        error = n * unit / 2
         if error <= GOOD * top or top + error <= least:
             return top, error
         smaller = unit_of(top + error, n)
@@ -78,7 +79,8 @@ def refined(comm, take, n, unit, sums=None, least=1e-300):
             smaller = unit_of(top + error, 1)
             if smaller > unit / 16:
                 return top, error
-        unit, sums = smaller, None
+        unit = smaller
+        sums = None
 
 
 def total(values):

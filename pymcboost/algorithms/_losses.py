@@ -1,4 +1,4 @@
-"""Probabilities of estimators with a custom loss, whose link a model file cannot store."""
+"""What an estimator says of rows where its loss has no link in a model file: probabilities by the loss itself."""
 
 from collections.abc import Callable, Iterator
 from functools import update_wrapper
@@ -18,31 +18,31 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class _WithLink:
-    """Method that does not exist if the loss is a function, so that scikit-learn uses another one."""
+    """A method that an estimator has not where its loss is a function: so scikit-learn asks for another one."""
 
     def __init__(self, method):
         self._method = method
         update_wrapper(self, method)
 
-    def __get__(self, one, owner=None):
-        if one is not None:
-            one._refuse_function()
-        return self._method.__get__(one, owner)
+    def __get__(self, estimator, owner=None):
+        if estimator is not None:
+            estimator._refuse_function()
+        return self._method.__get__(estimator, owner)
 
 
 def with_link(method: Method) -> Method:
-    """Decorate a method that needs probabilities."""
+    """Decorator of methods that need probabilities."""
     return cast(Method, _WithLink(method))
 
 
 @estimator
 class EstimatorOfLosses(EnsembleClassifier):
-    """Base class of estimators that accept a custom ``loss``."""
+    """Estimators whose ``loss`` may be given."""
 
     loss: Any
 
-    def _given(self):
-        """The custom loss of the model, or of the next model; None if the loss is built in."""
+    def _custom_loss(self):
+        """The loss of the model, or of the next one, where it is one that is given; else None."""
         model = getattr(self, "model_", None)
         if model is not None and model.has_probabilities:
             return None
@@ -54,7 +54,7 @@ class EstimatorOfLosses(EnsembleClassifier):
         return loss_of(loss) if callable(loss) or hasattr(loss, "gradient_hessian") else None
 
     def _refuse_function(self):
-        loss = self._given()
+        loss = self._custom_loss()
         if loss is not None and not loss.gives_probabilities:
             raise AttributeError(
                 f"the loss {loss.name} is a plain function, so there are no probabilities; use "
@@ -83,11 +83,11 @@ class EstimatorOfLosses(EnsembleClassifier):
             Probabilities, with the columns in the order of ``classes_``. For multi-label data, the probability of each
             label.
         """
-        given = self._given()
-        if given is None:
+        custom_loss = self._custom_loss()
+        if custom_loss is None:
             return super().predict_proba(X, init_score=init_score, missing=missing)
         X, first = self._checked(X, init_score, missing)
-        return given.probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **first))
+        return custom_loss.probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **first))
 
     @with_link
     def predict_log_proba(
@@ -107,11 +107,11 @@ class EstimatorOfLosses(EnsembleClassifier):
         ndarray of shape (n_samples, n_classes)
             Logarithms of the probabilities.
         """
-        given = self._given()
-        if given is None:
+        custom_loss = self._custom_loss()
+        if custom_loss is None:
             return super().predict_log_proba(X, init_score=init_score, missing=missing)
         X, first = self._checked(X, init_score, missing)
-        return given.log_probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **first))
+        return custom_loss.log_probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **first))
 
     @with_link
     def staged_predict_proba(self, X: Features) -> Iterator[NDArray[np.float64]]:
@@ -130,11 +130,11 @@ class EstimatorOfLosses(EnsembleClassifier):
         ndarray of shape (n_samples, n_classes)
             Probabilities after one more round.
         """
-        given = self._given()
-        if given is None:
+        custom_loss = self._custom_loss()
+        if custom_loss is None:
             return super().staged_predict_proba(X)
         X = self._check_X(X)
-        return map(given.probabilities, self.model_.staged_raw_scores(X))
+        return map(custom_loss.probabilities, self.model_.staged_raw_scores(X))
 
     def calibrate_on(
         self,
@@ -170,7 +170,7 @@ class EstimatorOfLosses(EnsembleClassifier):
         ValueError
             If the model has a custom loss or is for multi-label data: such models have no temperature.
         """
-        if self._given() is not None:
+        if self._custom_loss() is not None:
             raise ValueError(
                 "calibrate_on: a custom loss has its own link, so there is no temperature to fit"
             )

@@ -33,14 +33,16 @@ from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import PARTED_CATEGORY, Leaves, Parameter, Share, estimator
 
-# "auto": number of rows per leaf, and bounds on the number of leaves; see docs/results/choices.md.
-ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 200, 10, 100
+# "auto": rows for each leaf of a tree, and the bounds of the leaves; see docs/results/choices.md.
+ROWS_PER_LEAF = 200
+FEWEST_LEAVES = 10
+MOST_LEAVES = 100
 
 
 class ClassTreesBooster(Booster):
-    """Rounds of LogitBoost: a tree for each class."""
+    """Rounds of logitboost: a tree for each class."""
 
-    # Whether gains are divided by weights instead of second derivatives.
+    # Whether gains divide by weights rather than by second derivatives.
     counts = False
     refits = True
     takes_workers = takes_init_score = True
@@ -50,13 +52,13 @@ class ClassTreesBooster(Booster):
     }
 
     def rows(self, dataset, n_threads, previous):
-        """Create tree columns."""
+        """Columns for trees."""
         categorical = () if self.categories is None else self.categories.feature
         return TreeData(
             dataset.X,
             dataset.codes,
             dataset.n_classes,
-            dataset.weight,
+            sample_weight=dataset.weight,
             max_bins=self.params.max_bins,
             n_threads=n_threads,
             categorical=categorical,
@@ -66,30 +68,36 @@ class ClassTreesBooster(Booster):
         )
 
     def new_builder(self):
-        """Trees with one number in each leaf."""
+        """Trees with one number in a leaf."""
         return TreesBuilder(self.data.n_classes, self.data.n_features, categories=self.categories)
 
     @property
     def max_leaves(self):
-        """Maximum number of leaves of a tree."""
-        wanted = self.params.max_leaf_nodes
-        auto = leaves_of(self.data.total_rows, ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES)
-        return auto if wanted == "auto" else wanted
+        """Most leaves of a tree."""
+        max_leaf_nodes = self.params.max_leaf_nodes
+        auto = leaves_of(self.data.total_rows, ROWS_PER_LEAF, FEWEST_LEAVES, most=MOST_LEAVES)
+        return auto if max_leaf_nodes == "auto" else max_leaf_nodes
 
     def memory(self):
-        """See `Booster.memory`: scores and probabilities, and a tree for every class."""
+        """Scores and probabilities, and a tree for every class."""
         return self._memory_of(self.data.n_classes if self.data.n_classes > 2 else 1)
 
     def _memory_of(self, n_trees, sums=4):
-        p, data, K = self.params, self.data, self.data.n_classes
+        p = self.params
+        data = self.data
+        K = self.data.n_classes
         counted, _ = bounds_for(data, p.min_samples_leaf, self.counts)
         size = (8 + data.dtype.itemsize) * data.n_rows * K
         scores = memory.Part(
             f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER
         )
-        own = memory.tables(data, K, sums * memory.chunks(data) / K)
+        tables = memory.tables(data, K, sums * memory.chunks(data) / K)
         grown = self.n_threads if data.comm.size == 1 else together(data, counted, self.max_leaves)
-        return [scores, own, *memory.trees(data, n_trees, self.max_leaves, grown, counted)]
+        return [
+            scores,
+            tables,
+            *memory.trees(data, n_trees, self.max_leaves, n_grown=grown, counted=counted),
+        ]
 
     def auto_values(self):
         """See `Booster.auto_values`."""
@@ -102,8 +110,9 @@ class ClassTreesBooster(Booster):
         }
 
     def prepare(self, previous):
-        """Create the scores, the probabilities and the grower."""
-        p, values = self.params, self.auto_values()
+        """Scores, probabilities and the grower."""
+        p = self.params
+        values = self.auto_values()
         self.trees = ClassTrees(
             self.data,
             max_leaves=self.max_leaves,
@@ -124,11 +133,11 @@ class ClassTreesBooster(Booster):
         self.trees = None
 
     def restart(self, scores):
-        """Set these scores."""
+        """Take over these scores."""
         self.trees.restart(scores)
 
     def why_ended(self):
-        """See `Booster.why_ended`: nothing is left to learn, or nothing can be learned."""
+        """Nothing is left to learn, or nothing can be learnt."""
         if self.trees.finished:
             return "the training loss has reached machine precision"
         if self.params.min_gain > 0:
@@ -136,12 +145,13 @@ class ClassTreesBooster(Booster):
         return "no tree reduces the training loss"
 
     def has_learnt(self):
-        """See `Booster.has_learnt`: trees with a single leaf learn only the class shares."""
+        """Trees of one leaf learn the shares of the classes alone."""
         return self.builder.n_splits > 0
 
     def round(self):
-        """Train a tree for each class, or for each class except the base class."""
-        trees, builder = self.trees, self.builder
+        """A tree for each class, or for each class but the base class."""
+        trees = self.trees
+        builder = self.builder
         if trees.finished:
             return None
         missing = trees.missing / trees.total
@@ -161,40 +171,44 @@ class ClassTreesBooster(Booster):
         trees.refresh()
         return {"missing": missing, "base": base}
 
-    def refit_round(self, at, leaves, cls, base, decay):
+    def refit_round(self, leaf_of_row, leaves, cls, base, decay):
         """See `Booster`."""
-        p, K, found = self.params, self.data.n_classes, []
+        p = self.params
+        K = self.data.n_classes
+        new_leaves = []
         for j, (old, k, b) in enumerate(zip(leaves, cls, base, strict=True)):
-            based = b >= 0 and K > 2  # with two classes, one has the negative of the other's tree
-            g, h = self.trees.sums(at[:, j], len(old), k, b if based else -1)
+            based = b >= 0 and K > 2  # of two classes the one has minus the other's tree
+            g, h = self.trees.sums(leaf_of_row[:, j], len(old), k, b if based else -1)
             rate = p.learning_rate * (1.0 if based else (K - 1) / K)
             step = np.clip(
                 g / np.maximum(h + p.l2_regularization, 1e-300), -LARGEST_STEP, LARGEST_STEP
             )
             new = np.where(
-                np.bincount(at[:, j], minlength=len(old)) > 0,
+                np.bincount(leaf_of_row[:, j], minlength=len(old)) > 0,
                 decay * old + (1 - decay) * rate * step,
                 old,
             )
-            found.append(new.astype(np.float32))
-        for j, (new, k, b) in enumerate(zip(found, cls, base, strict=True)):
-            self.trees.F[k] += new[at[:, j]]
+            new_leaves.append(new.astype(np.float32))
+        for j, (new, k, b) in enumerate(zip(new_leaves, cls, base, strict=True)):
+            self.trees.F[k] += new[leaf_of_row[:, j]]
             if b >= 0:
-                self.trees.F[b] -= new[at[:, j]]
+                self.trees.F[b] -= new[leaf_of_row[:, j]]
         self.trees.refresh()
-        return found
+        return new_leaves
 
     def draw(self):
-        """Draw the rows of a round (None: all), its features (empty: all), and a key for the draws in its nodes."""
-        p, data = self.params, self.data
+        """Rows of a round (None: all), its features (an empty array: all), and the key of what its nodes draw."""
+        p = self.params
+        data = self.data
         share = share_of(p.subsample, data.total_rows)
-        sample, active = None, np.zeros(0, dtype=np.uint8)
+        sample = None
+        active = np.zeros(0, dtype=np.uint8)
         if share == p.max_features_tree == p.max_features == 1:
             return sample, active, 0
         rng = np.random.default_rng([self.seed, self.n_rounds])
         if share < 1 and len(
             data.column
-        ):  # without columns, only class shares are learned, from all rows
+        ):  # without columns only the shares of the classes are learnt, of all rows
             n = max(1, round(share * data.total_rows))
             sample = drawn_rows(data, n, int(rng.integers(2**64, dtype=np.uint64)))
         if p.max_features_tree < 1:
@@ -206,12 +220,10 @@ class ClassTreesBooster(Booster):
         return sample, active, int(rng.integers(2**64, dtype=np.uint64))
 
     def grow(self, drawn):
-        """Grow the trees of a round.
-
-        Return the base class, and an array of trees, classes, base classes and signs to keep.
-        """
-        K, rate = self.data.n_classes, self.params.learning_rate
-        if K == 2:  # the tree of class 0 is the negative of that of class 1
+        """Grow the trees of a round: the base class, and trees, classes, base classes and signs of those to keep."""
+        K = self.data.n_classes
+        rate = self.params.learning_rate
+        if K == 2:  # the tree of class 0 is minus that of class 1
             self.trees.grow([(1, -1)], rate, *drawn)
             return -1, np.array([[0], [1], [0], [1]], dtype=np.int32)
         classes = np.arange(K, dtype=np.int32)
@@ -221,38 +233,42 @@ class ClassTreesBooster(Booster):
 
 
 class AdaptiveBaseBooster(ClassTreesBooster):
-    """Rounds with a base class that is searched at intervals."""
+    """Rounds with a base class that is searched for now and then."""
 
     def memory(self):
-        """See `Booster.memory`: as without a base class, plus the trees that are grown in a search for it."""
-        p, K = self.params, self.data.n_classes
+        """As without a base class, and the trees that a search for it grows."""
+        p = self.params
+        K = self.data.n_classes
         if K == 2 or p.warmup_rounds >= self.n_estimators:
             return super().memory()
         tried = K if p.n_candidates is None else min(p.n_candidates, K)
         n_trees = K * (K - 1) // 2 - (K - tried) * (K - tried - 1) // 2
-        # Leaves of the rows and of the trees, their factors, and data about every pair.
+        # Leaves of the rows and of the trees, their factors, and what is known of every pair.
         each = (
             Grown.bytes_of(1, self.max_leaves, self.data.n_rows, self.data.set_words)
             + 8 * self.max_leaves
             + 1000
         )
         remedy = "a smaller n_candidates, fewer rows, or an algorithm without base class"
-        what = (
+        purpose = (
             f"{n_trees:,} trees, which a search of {tried} of {K} classes for the base class grows "
             "at once"
         )
-        return [*self._memory_of(0, 4 + PARTS), memory.Part(what, n_trees * each, remedy)]
+        return [*self._memory_of(0, 4 + PARTS), memory.Part(purpose, n_trees * each, remedy)]
 
     def grow(self, drawn):
-        """Grow trees without a base class first, and later with the last base class or with a new one."""
-        p, trees, t, K = self.params, self.trees, self.n_rounds, self.data.n_classes
+        """As without a base class at first, then with the last base class or with a new one."""
+        p = self.params
+        trees = self.trees
+        t = self.n_rounds
+        K = self.data.n_classes
         if t < p.warmup_rounds or K == 2:
             return super().grow(drawn)
         last = (
             self.builder.tail(len(self.builder) - 1).base if (t - p.warmup_rounds) % p.gap else None
         )
         if last is not None:
-            base = int(last[0])  # used until the next search
+            base = int(last[0])  # as kept until the next search
             classes = np.delete(np.arange(K, dtype=np.int32), base)
             bases = np.full(K - 1, base, dtype=np.int32)
             trees.grow(np.stack((classes, bases), axis=1), p.learning_rate, *drawn)
@@ -270,14 +286,14 @@ class AdaptiveBaseBooster(ClassTreesBooster):
 
 
 class Mart(ClassTreesBooster):
-    """Rounds of MART."""
+    """Rounds of mart."""
 
     counts = True
     fixed = {"min_hessian_leaf": 0.0}
 
 
 class ABCMart(AdaptiveBaseBooster):
-    """Rounds of ABC-MART."""
+    """Rounds of abc-mart."""
 
     counts = True
     fixed = {"min_hessian_leaf": 0.0}
@@ -285,7 +301,7 @@ class ABCMart(AdaptiveBaseBooster):
 
 @estimator
 class ClassTreesClassifier(EnsembleClassifier):
-    """Base class of the four estimators with one tree per class and round."""
+    """What the four estimators share."""
 
     own_help = {
         "n_estimators": "Maximum number of boosting rounds. Each round adds one tree per class. Training stops earlier "
@@ -326,7 +342,7 @@ class ClassTreesClassifier(EnsembleClassifier):
 
 @estimator
 class AdaptiveBaseClassifier(ClassTreesClassifier):
-    """Base class of the two estimators with a base class."""
+    """What the two estimators with a base class share."""
 
     own_parameters = {
         "gap": Parameter(

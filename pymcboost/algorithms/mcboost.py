@@ -45,36 +45,38 @@ class MCBoost(BinaryBooster):
 
     @property
     def stumps(self):
-        """Whether the weak learners are stumps. Stumps on categorical features are trees with two leaves."""
+        """Whether the weak learners are stumps. Those on categories are trees of two leaves."""
         return self.params.weak_learner == "stump" and self.categories is None
 
     @property
     def max_leaves(self):
-        """Maximum number of leaves of a tree."""
+        """Leaves of the trees."""
         return 2 if self.params.weak_learner == "stump" else self.params.max_leaf_nodes
 
     def rows(self, dataset, n_threads, previous):
-        """Create columns for stumps or trees; with a communicator, sums over rows are exact."""
+        """Columns for stumps or for trees; among workers, one or more, sums over rows are exact."""
         divided = self.workers is not ALONE
-        more = {"comm": self.workers}
+        options = {"comm": self.workers}
         if self.stumps:
             kind = DividedData if divided else TrainingData
         else:
-            kind, more["exact"] = TreeData, divided
+            kind = TreeData
+            options["exact"] = divided
         if self.categories is not None:
-            more["categorical"] = self.categories.feature
-        return self.rows_for(kind, dataset, n_threads, **more)
+            options["categorical"] = self.categories.feature
+        return self.rows_for(kind, dataset, n_threads, **options)
 
     def new_builder(self):
-        """Stumps, or trees if there are categorical features."""
+        """Stumps, or trees that may ask about categories."""
         shape = self.data.n_classes, self.data.n_features
         if self.stumps:
             return EnsembleBuilder(*shape)
         return TreesBuilder(*shape, vector=True, categories=self.categories)
 
     def memory(self):
-        """See `Booster.memory`: pairwise weights and tables, and the learner."""
-        data, K = self.data, self.data.n_classes
+        """The pairwise weights and tables, and the learner."""
+        data = self.data
+        K = self.data.n_classes
         parts = [*memory.pairwise(data, self.params.loss, 1, self.again), memory.outputs(data, 1)]
         if self.stumps:
             return [*parts, memory.summed(data, K)] if data.exact else parts
@@ -87,7 +89,7 @@ class MCBoost(BinaryBooster):
         return [*parts, *memory.trees(data, K, self.max_leaves, n_grown, counted)]
 
     def prepare(self, previous):
-        """Create the loss, the learner and the solver."""
+        """Loss, learner and solver."""
         p = self.params
         self.link = PAIRWISE[p.loss].link
         self.loss = (
@@ -98,34 +100,36 @@ class MCBoost(BinaryBooster):
         else:
             limits = self.max_leaves, p.max_depth, self.n_threads
             self.learner = SharedTree(self.data, *limits, p.min_samples_category)
-        # Problem (14) is a sum over samples, not its logarithm, so a sample with the mean weight counts as one.
+        # Problem (14) is a sum over samples, not its logarithm: a sample of mean weight counts as one.
         nu = p.nu if p.loss == "exp" else p.nu * self.data.total_weight / self.data.total_rows
         self.solver = solver_of(p.loss, self.data.n_classes, nu, self.loss.large)
 
     scores = BinaryBooster.pairwise_scores
 
     def round(self):
-        """Find the weak learner with the largest edge, and its coefficients in all classes."""
-        p, loss, solver = self.params, self.loss, self.solver
-        found = self.learner.fit(loss.gradient)
-        if found is None:
+        """The weak learner with the largest edge, and its coefficients in all classes."""
+        p = self.params
+        loss = self.loss
+        solver = self.solver
+        weak_learner = self.learner.fit(loss.gradient)
+        if weak_learner is None:
             return None
-        edge = loss.stopping_edge(found.edge)
-        if edge <= p.nu * (1 + SMALLEST_EDGE) or found.edge <= SMALLEST_EDGE * loss.mass:
+        edge = loss.stopping_edge(weak_learner.edge)
+        if edge <= p.nu * (1 + SMALLEST_EDGE) or weak_learner.edge <= SMALLEST_EDGE * loss.mass:
             return None
         if p.fixed_step is not None:
-            w = np.where(np.arange(self.data.n_classes) == found.cls, p.fixed_step, 0.0)
-            tables = loss.tables_at(found.h, w)
+            w = np.where(np.arange(self.data.n_classes) == weak_learner.cls, p.fixed_step, 0.0)
+            tables = loss.tables_at(weak_learner.h, w)
         else:
-            w, tables = solver.fit(loss, found.h)
+            w, tables = solver.fit(loss, weak_learner.h)
             if p.max_step is not None:
                 w = np.minimum(w, p.max_step)
             w = w * p.learning_rate
         w = w.astype(np.float32)
         if not w.any():
             return None
-        loss.update(found.h, w.astype(np.float64), tables)
-        return self.add_round(found, w) | {"cls": found.cls, "edge": edge}
+        loss.update(weak_learner.h, w.astype(np.float64), tables)
+        return self.add_round(weak_learner, w) | {"cls": weak_learner.cls, "edge": edge}
 
 
 @estimator

@@ -1,4 +1,4 @@
-"""Gradient boosting with one tree per round for all classes, with a vector in each leaf.
+"""One tree per round for all classes, with a vector in each leaf.
 
 Problem
     minimise the sum over samples i of a loss of F(x_i), by default softmax, -log p_{y_i} with p = softmax(F);
@@ -55,26 +55,30 @@ from pymcboost.training.parameters import (
 )
 
 LossScoring = Literal[ClassMetrics, "loss", LabelMetrics] | Scorer | SeveralScorers
-# Maximum learning rate at which fewer rounds with a higher rate give the same temperature; see
-# docs/results/choices.md.
-HASTY_RATE = 0.2
-# "auto": learning rates for few and for many rows. The rate doubles between these numbers of rows.
-LOW_RATE, HIGH_RATE, FEW_ROWS, MANY_ROWS = 0.05, 0.1, 2_000, 13_000
-# After this number of rounds, or more with a lower learning rate, the minimum relative gain increases with this power
-# of the number of rounds, because later trees would fit noise.
-LATE_ROUNDS, LATE_STEPS, LATE_POWER = 300, 30.0, 4
-# With more classes than this, sparse leaves are the advice against too little memory. Double-precision scores and
-# gradients are stored up to this number of rows times classes: more do not fit into the caches.
-MANY_CLASSES, MOST_WIDE_SCORES = 100, 1 << 24
-# Number of trees whose leaves are looked up together for all rows. Rows stored as bins are decoded for each such
-# pass.
+# Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/results/choices.md.
+FAST_RATE = 0.2
+# "auto": the learning rate of few rows, up to that of many; it doubles between these numbers of rows.
+LOW_RATE = 0.05
+HIGH_RATE = 0.1
+FEW_ROWS = 2_000
+MANY_ROWS = 13_000
+# After these rounds, or more at a lower learning rate, the least relative gain rises with this power of their number:
+# later trees would fit noise.
+LATE_ROUNDS = 300
+LATE_STEPS = 30.0
+LATE_POWER = 4
+# With more classes than these, few entries in leaves are the remedy for want of memory, and scores in double precision
+# and gradients beside them are held up to so many rows times classes: more leave the caches.
+MANY_CLASSES = 100
+MOST_WIDE_SCORES = 1 << 24
+# Trees whose leaves of all rows are looked up at once: rows that are kept as bins are decoded again for each time.
 TREES_AT_ONCE = 16
-# With fewer table updates per scan of all rows than this, one thread is as fast.
+# Table updates of a scan of all rows below which one thread is as fast.
 SMALL_WORK = 200_000
 
 
 def rate_for(n_rows):
-    """Learning rate for "auto"."""
+    """The learning rate where it is "auto"."""
     doublings = math.log(n_rows / FEW_ROWS) / math.log(MANY_ROWS / FEW_ROWS)
     return min(max(LOW_RATE * 2**doublings, LOW_RATE), HIGH_RATE)
 
@@ -92,10 +96,10 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def __init__(self, params, draw_seed=None, name="", comm=ALONE):
         super().__init__(params, draw_seed, name, comm)
-        self._hastened = 1.0
+        self._speed_up_factor = 1.0
 
     def check(self):
-        """Check a custom loss, which has no temperature and no priors, and other parameters."""
+        """A loss that is given has what one needs; it has no temperature, and no priors."""
         p = self.params
         self.check_labels()
         if p.max_leaf_entries is not None and p.monotonic_cst is not None:
@@ -118,7 +122,7 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     @property
     def link(self):
-        """The link of the loss."""
+        """That of the loss."""
         return self._loss.link
 
     @property
@@ -142,33 +146,35 @@ class VectorTreeBoost(ManyLabels, Booster):
         return loss_of(self.params.loss)
 
     def kept(self):
-        """See `Booster.kept`: a custom loss, which no file can store."""
+        """The loss, where it is one that no file has."""
         return {} if isinstance(self.params.loss, str) else {"loss": self.params.loss}
 
     def rows(self, dataset, n_threads, previous):
-        """Create tree columns."""
+        """Columns for trees."""
         categorical = () if self.categories is None else self.categories.feature
-        more = {
+        options = {
             "max_bins": self.params.max_bins,
             "n_threads": n_threads,
             "categorical": categorical,
             "exact": True,
         }
-        more |= {"comm": self.workers, "bins": dataset.bins}
+        options |= {"comm": self.workers, "bins": dataset.bins}
         if not dataset.is_multilabel:
-            return TreeData(dataset.X, dataset.codes, dataset.n_classes, dataset.weight, **more)
+            return TreeData(
+                dataset.X, dataset.codes, dataset.n_classes, sample_weight=dataset.weight, **options
+            )
         one_class = np.zeros(dataset.n_rows, dtype=np.int64)
-        data = TreeData(dataset.X, one_class, dataset.n_classes, dataset.weight, **more)
+        data = TreeData(
+            dataset.X, one_class, dataset.n_classes, sample_weight=dataset.weight, **options
+        )
         data.labels = np.ascontiguousarray(dataset.codes[data.rows])
         return data
 
     def new_builder(self):
         """Trees with a vector in each leaf."""
-        K, d, few = (
-            self.data.n_classes,
-            self.data.n_features,
-            self.params.max_leaf_entries is not None,
-        )
+        K = self.data.n_classes
+        d = self.data.n_features
+        few = self.params.max_leaf_entries is not None
         builder = TreesBuilder(
             K, d, True, categories=self.categories, entries=few, shared=self.shares
         )
@@ -178,16 +184,14 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     @property
     def most_leaves(self):
-        """Maximum number of leaves of a tree."""
-        m, most = self.data.total_rows, self.params.max_leaf_nodes
+        """No tree has more."""
+        m = self.data.total_rows
+        most = self.params.max_leaf_nodes
         return min(m, leaves_for(m) if most == "auto" else most)
 
     @property
     def shares(self):
-        """Whether leaves store a value shared by all classes except their entries.
-
-        This is necessary if a shift of all scores matters.
-        """
+        """Whether leaves keep a number that all but their entries share: a shift of all scores matters."""
         p = self.params
         return (
             p.max_leaf_entries is not None
@@ -197,42 +201,44 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     @property
     def fewer(self):
-        """Number of directions in which splits are searched; None for all classes."""
+        """Columns that splits are found on, None for all classes."""
         return columns_for(self.params.split_columns, self.data.n_classes, self.data.is_sparse)
 
     def layouts(self):
-        """See `Booster.layouts`; also packed, if leaves have few distinct values."""
+        """With few values of leaves, packed, too."""
         return ("list",) if self.params.leaf_levels is None else ("list", "packed")
 
     @property
     def narrow(self):
-        """Whether only scores are stored, in single precision."""
-        m, K = self.data.total_rows, self.data.n_classes
+        """Whether scores alone are held, in single precision."""
+        m = self.data.total_rows
+        K = self.data.n_classes
         many = K > MANY_CLASSES and m * K > MOST_WIDE_SCORES
         return (many or self.params.max_leaf_entries is not None) and self.could_be_narrow
 
     @property
     def could_be_narrow(self):
-        """Whether scores could be stored in single precision, if leaves are sparse."""
+        """Whether they would be, were the entries of leaves few."""
         p = self.params
-        known = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal"
-        return known and self.fewer is not None
+        has_kernel = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal"
+        return has_kernel and self.fewer is not None
 
-    def hasten(self, n_rounds):
-        """See `Booster.hasten`; up to twice the learning rate."""
+    def speed_up(self, n_rounds):
+        """Up to twice the learning rate."""
         rate = self.params.learning_rate
-        self._hastened = 2.0 if rate == "auto" else min(max(HASTY_RATE / rate, 1.0), 2.0)
-        return math.ceil(n_rounds / self._hastened)
+        self._speed_up_factor = 2.0 if rate == "auto" else min(max(FAST_RATE / rate, 1.0), 2.0)
+        return math.ceil(n_rounds / self._speed_up_factor)
 
     @property
     def learning_rate(self):
-        """The learning rate, as a number also for "auto"; a callback may change it."""
+        """The number for "auto"; a callback may change it."""
         rate = self.params.learning_rate
-        return self._hastened * (rate_for(self.data.total_rows) if rate == "auto" else rate)
+        return self._speed_up_factor * (rate_for(self.data.total_rows) if rate == "auto" else rate)
 
     def auto_values(self):
         """See `Booster.auto_values`."""
-        p, data = self.params, self.data
+        p = self.params
+        data = self.data
         return {
             **super().auto_values(),
             "learning_rate": self.learning_rate,
@@ -243,40 +249,43 @@ class VectorTreeBoost(ManyLabels, Booster):
         }
 
     def memory(self):
-        """See `Booster.memory`: scores and gradients, a tree, and the tables of full Newton steps."""
-        data, p, K, leaves = self.data, self.params, self.data.n_classes, self.most_leaves
+        """Scores and gradients, a tree, and the Newton steps of its leaves where they have tables."""
+        data = self.data
+        p = self.params
+        K = self.data.n_classes
+        leaves = self.most_leaves
         fewer = self.fewer
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
         drawn = drawn_of(p.max_features, pool, data.total_rows)
-        grower = memory.vectors(data, fewer or K, leaves, drawn, self.n_threads)
+        grower = memory.vectors(data, fewer or K, leaves, n_drawn=drawn, n_threads=self.n_threads)
         newton = 3 if p.leaf_step == "full" and p.loss == "softmax" else 0
         if self.narrow:
-            found = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
+            parts = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
             if p.max_leaf_entries is None:
-                found.append(memory.leaves(data, self.n_estimators, leaves, found[0]))
-                found[0] = replace(
-                    found[0], remedy=f"max_leaf_entries=100 (more errors), {found[0].remedy}"
+                parts.append(memory.leaves(data, self.n_estimators, leaves, scores=parts[0]))
+                parts[0] = replace(
+                    parts[0], remedy=f"max_leaf_entries=100 (more errors), {parts[0].remedy}"
                 )
-            return found
-        held = memory.rows(data, integers=fewer is None, curvature=self._loss.keeps_curvature)
+            return parts
+        row_arrays = memory.rows(data, integers=fewer is None, curvature=self._loss.keeps_curvature)
         if K > MANY_CLASSES and self.could_be_narrow:
-            held = replace(held, remedy=f"max_leaf_entries=100 (more errors), {held.remedy}")
-        found = [held, grower, memory.tables(data, K, 0, newton)]
+            row_arrays = replace(
+                row_arrays, remedy=f"max_leaf_entries=100 (more errors), {row_arrays.remedy}"
+            )
+        parts = [row_arrays, grower, memory.tables(data, K, 0, passing=newton)]
         if self.calibrates:
-            found.append(memory.left_out(data))
-        return found if fewer is None else [*found, memory.directions(data, fewer)]
+            parts.append(memory.left_out(data))
+        return parts if fewer is None else [*parts, memory.directions(data, fewer)]
 
     def prepare(self, previous):
-        """Create the loss and the grower."""
+        """Loss and grower."""
         p = self.params
-        self._first_rate = self.learning_rate / self._hastened
+        self._first_rate = self.learning_rate / self._speed_up_factor
         self.loss = (NarrowRows if self.narrow else Rows)(self._loss, self.data, self.n_threads)
-        d, pairs, signs, names = (
-            self.data.n_features,
-            p.interaction_cst,
-            p.monotonic_cst,
-            self.feature_names,
-        )
+        d = self.data.n_features
+        pairs = p.interaction_cst
+        signs = p.monotonic_cst
+        names = self.feature_names
         categorical = [] if self.categories is None else self.categories.feature.tolist()
         pays = p.feature_penalty, p.threshold_penalty
         ordered = None
@@ -310,12 +319,12 @@ class VectorTreeBoost(ManyLabels, Booster):
         )
 
     def release(self):
-        """See `Booster.release`: scores of many classes take gigabytes."""
+        """See `Booster.release`: the scores of many classes are gigabytes."""
         self.loss = self.learner = self.left_out = None
 
     @property
     def leaves_rows_out(self):
-        """See `Booster`: requires that each tree leaves rows out, and that leaf vectors have a closed form."""
+        """See `Booster`: each tree leaves rows out, and leaf vectors have a closed form."""
         p = self.params
         closed = (
             isinstance(p.loss, str)
@@ -323,21 +332,24 @@ class VectorTreeBoost(ManyLabels, Booster):
             and p.leaf_step == "diagonal"
             and p.subsample != 1
         )
-        whole = p.max_leaf_entries is None and p.leaf_levels is None and p.monotonic_cst is None
-        return closed and whole and not self.narrow
+        is_unrestricted = (
+            p.max_leaf_entries is None and p.leaf_levels is None and p.monotonic_cst is None
+        )
+        return closed and is_unrestricted and not self.narrow
 
     def follow_left_out(self):
         """See `Booster`."""
-        how = (
+        options = (
             self.learner.subsample,
             self.params.l2_regularization,
             self.n_threads,
             self.first_scores(),
         )
-        self.left_out, self.learner.keeps_sums = LeftOutScores(self.loss, *how), True
+        self.left_out = LeftOutScores(self.loss, *options)
+        self.learner.keeps_sums = True
 
     def left_out_scores(self):
-        """See `Booster`; evaluates the trees again if the training has not followed all of them."""
+        """See `Booster`; the trees are gone through once more where the training has not followed all of them."""
         if self.left_out.n_trees != self.n_rounds:
             self.follow_left_out()
             loss = Rows(self._loss, self.data, self.n_threads)
@@ -354,7 +366,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         self.left_out.add(loss, rows, leaf_start, leaf, key, value, sums)
 
     def restart(self, scores):
-        """Set these scores, or the initial scores of the loss."""
+        """Take over these scores, or those that the loss begins with."""
         if self.narrow:
             self.loss.start(self.first_scores())
             self.replay()
@@ -364,12 +376,12 @@ class VectorTreeBoost(ManyLabels, Booster):
             self.loss.start(scores)
 
     def replay(self):
-        """Add the trees so far to the scores one by one, as in training."""
+        """Add the trees so far to the scores, one by one, as they were added when they were found."""
         for value, leaf in self._trees_so_far(self.loss.width):
             self.loss.add(value, leaf)
 
     def _trees_so_far(self, width):
-        """Yield the leaf vectors (n_leaves, width) of each tree, and the leaf of every training row."""
+        """Yield the vectors (n_leaves, width) of the leaves of each tree, and the leaf of every training row."""
         K = self.data.n_classes
         for first in range(0, len(self.builder), TREES_AT_ONCE):
             trees = self.builder.tail(first)
@@ -394,7 +406,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         """See `Booster.go_on`."""
         if self.shares and getattr(previous.model.ensemble.leaf, "shared", None) is None:
             raise ValueError(
-                f"{previous.how}: the existing model has a value for every class in its "
+                f"{previous.source}: the existing model has a value for every class in its "
                 f"leaves, but max_leaf_entries={self.params.max_leaf_entries} keeps only some; "
                 "set it to None, or train a new model"
             )
@@ -406,10 +418,11 @@ class VectorTreeBoost(ManyLabels, Booster):
         return super().go_on(previous)
 
     def round(self):
-        """Grow the next tree."""
-        p, late_from = self.params, max(LATE_ROUNDS, LATE_STEPS / self._first_rate) / self._hastened
+        """The next tree."""
+        p = self.params
+        late_from = max(LATE_ROUNDS, LATE_STEPS / self._first_rate) / self._speed_up_factor
         late = max(1, self.n_rounds / late_from) ** LATE_POWER
-        self.learner.learning_rate = self.learning_rate  # a callback may have changed it
+        self.learner.learning_rate = self.learning_rate  # which a callback may change
         self.learner.min_relative_gain = p.min_relative_gain * late
         if self.learner.reuse is not None:
             so_far = self.builder.tail(0)
@@ -421,7 +434,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         sets = self.builder.packed(tree.feature, tree.nan_left, tree.sets)
         leaves = vectors if tree.shared is None else LeafEntries.of(vectors, tree.shared)
         self.builder.add_tree(
-            tree.feature, tree.threshold, tree.nan_left, tree.right, leaves, sets=sets
+            tree.feature, tree.threshold, tree.nan_left, right=tree.right, leaf=leaves, sets=sets
         )
         self.builder.end_round()
         self.gain.add(tree.feature, tree.gain)
@@ -433,23 +446,24 @@ class VectorTreeBoost(ManyLabels, Booster):
         return {"n_leaves": len(vectors)}
 
     def why_constant(self):
-        """See `Booster.why_constant`; the drawn rows may be too few."""
-        share, text = self.params.subsample, super().why_constant()
+        """Rows that are drawn may be too few."""
+        share = self.params.subsample
+        text = super().why_constant()
         return (
             text
             if share == 1
             else f"{text} Perhaps too few rows are drawn (subsample={share!r}): set subsample=1"
         )
 
-    def refit_round(self, at, leaves, cls, base, decay):
-        """See `Booster`; only leaves with rows change."""
-        given = {
+    def refit_round(self, leaf_of_row, leaves, cls, base, decay):
+        """See `Booster`; the leaves that have rows."""
+        restrictions = {
             name: getattr(self.params, name)
             for name in ("monotonic_cst", "max_leaf_entries", "leaf_levels")
         }
-        if lost := [name for name, value in given.items() if value]:
+        if lost := [name for name, value in restrictions.items() if value]:
             raise ValueError(f"refit_leaves does not support {lost[0]}; train a new model")
-        leaf = np.ascontiguousarray(at[:, 0], dtype=np.int32)
+        leaf = np.ascontiguousarray(leaf_of_row[:, 0], dtype=np.int32)
         count = np.bincount(leaf, minlength=len(leaves[0]))
         used = np.flatnonzero(count)
         start = np.concatenate(([0], np.cumsum(count[used])))

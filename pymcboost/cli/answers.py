@@ -11,7 +11,8 @@ def answers(model, X, arguments):
         arguments.tally.rows += len(best)
         arguments.tally.learners += int(learners.sum())
         return best, None
-    best, values = model.predict_codes(X, n_jobs=arguments.n_jobs), None
+    best = model.predict_codes(X, n_jobs=arguments.n_jobs)
+    values = None
     if arguments.probability:
         values = model.predict_proba(X, n_jobs=arguments.n_jobs)
     elif arguments.decision_values:
@@ -35,9 +36,9 @@ def new_missing(model, X, base, names=None):
 
 def label_text(label):
     """The text of a label."""
-    return (
-        label if isinstance(label, str) else str(int(label)) if label == int(label) else repr(label)
-    )
+    if isinstance(label, str):
+        return label
+    return str(int(label)) if label == int(label) else repr(label)
 
 
 def codes_of(model, labels):
@@ -48,13 +49,15 @@ def codes_of(model, labels):
     if labels.dtype.kind in "OU":
         from pymcboost.data.tables import whole
 
-        known = {label: code for code, label in enumerate(classes.tolist())}
+        code_of_label = {label: code for code, label in enumerate(classes.tolist())}
         same = whole if classes.dtype.kind == "i" else str
-        return np.array([known.get(same(label), -1) for label in labels.tolist()], dtype=np.int64)
+        return np.array(
+            [code_of_label.get(same(label), -1) for label in labels.tolist()], dtype=np.int64
+        )
     if classes.dtype.kind != "i":
         labels = np.array([label_text(label) for label in labels.tolist()], dtype=object)
-    at = np.searchsorted(classes, labels).clip(0, len(classes) - 1)
-    return np.where(classes[at] == labels, at, -1)
+    places = np.searchsorted(classes, labels).clip(0, len(classes) - 1)
+    return np.where(classes[places] == labels, places, -1)
 
 
 def losses(probabilities, codes):
@@ -71,10 +74,10 @@ def mean_log_loss(model, X, labels):
     import numpy as np
 
     codes = codes_of(model, labels)
-    found = np.where(
+    log_losses = np.where(
         codes < 0, -np.log(np.finfo(np.float64).eps), losses(model.predict_proba(X), codes)
     )
-    return found.mean()
+    return log_losses.mean()
 
 
 def _share(n, total):
@@ -85,10 +88,12 @@ def accuracy(model, best, data, note):
     """LIBSVM's line with the accuracy over the labelled rows, or None if no row has a label."""
     import numpy as np
 
-    labels, total = data.y[data.labelled], int(data.labelled.sum())
+    labels = data.y[data.labelled]
+    total = int(data.labelled.sum())
     codes = codes_of(model, labels)
     names = [label_text(label) for label in np.unique(labels[codes < 0]).tolist()]
-    hits, unknown = int((best[data.labelled] == codes).sum()), int((codes < 0).sum())
+    hits = int((best[data.labelled] == codes).sum())
+    unknown = int((codes < 0).sum())
     return accuracy_line(hits, total, data.labelled.size - total, unknown, names, note)
 
 

@@ -63,9 +63,11 @@ def parsed(argv, program, usage, make_parser):
         arguments, unknown = parser.parse_known_intermixed_args(argv)
     if unknown:
         refuse_unknown(parser, unknown, algorithm)
-    given = {name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)}
+    parameters = {
+        name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)
+    }
     arguments.refuse = parser.error
-    return parser, algorithm, arguments, given, weights
+    return parser, algorithm, arguments, parameters, weights
 
 
 def add_reading(group):
@@ -113,23 +115,21 @@ def add_class_weights(group):
 
 def check_reading(parser, arguments):
     """Refuse options that do not fit the format of the training file, and a validation file of another format."""
-    path, form, held = (
-        arguments.training_file,
-        arguments.format,
-        getattr(arguments, "validation_file", None),
-    )
+    path = arguments.training_file
+    form = arguments.format
+    validation_file = getattr(arguments, "validation_file", None)
     others = arguments.base != "auto" or arguments.n_features is not None
     check_table(parser, path, arguments, others, "--base and --n-features are for")
-    if held and bool(table_kind(held, form)) != bool(table_kind(path, form)):
+    if validation_file and bool(table_kind(validation_file, form)) != bool(table_kind(path, form)):
         parser.error(
             "the training file and the validation file must be of the same kind: both with "
             "named columns, or both LIBSVM text"
         )
 
 
-def check_parameters(parser, arguments, algorithm, given, weights):
+def check_parameters(parser, arguments, algorithm, parameters, weights):
     """Refuse parameters that the algorithm does not support, or that cannot be combined."""
-    if given.get("n_jobs", 1) == 0:
+    if parameters.get("n_jobs", 1) == 0:
         parser.error(
             "argument -j/--n-jobs: 0 threads are not possible; use 1 or more, -1 for all "
             "CPUs, or leave the option out"
@@ -142,8 +142,8 @@ def check_parameters(parser, arguments, algorithm, given, weights):
             f"{arguments.algorithm} cannot write checkpoints, because it merges its rounds; "
             "leave out --checkpoint"
         )
-    check_libsvm_c(parser, arguments, algorithm, given)
-    if weights and given.get("class_weight"):
+    check_libsvm_c(parser, arguments, algorithm, parameters)
+    if weights and parameters.get("class_weight"):
         parser.error("-w<label> and --class-weight cannot be used together")
 
 
@@ -164,18 +164,20 @@ def check_categories(parser, arguments, algorithm):
         )
 
 
-def check_libsvm_c(parser, arguments, algorithm, given):
+def check_libsvm_c(parser, arguments, algorithm, parameters):
     """Refuse --libsvm-c if the algorithm has no C, or if some models are trained on fewer rows."""
     arguments.libsvm_c = getattr(arguments, "libsvm_c", None)
     if arguments.libsvm_c is None:
         return
-    if "C" in given:
+    if "C" in parameters:
         parser.error("-c and --libsvm-c cannot be used together")
     stops = (
-        "n_iter_no_change" in given if "early_stopping" not in given else given["early_stopping"]
+        "n_iter_no_change" in parameters
+        if "early_stopping" not in parameters
+        else parameters["early_stopping"]
     )
-    divided = given.get("n_estimators") == "auto" or (stops and not arguments.validation_file)
-    calibrated = given.get("calibrate") and not arguments.validation_file
+    divided = parameters.get("n_estimators") == "auto" or (stops and not arguments.validation_file)
+    calibrated = parameters.get("calibrate") and not arguments.validation_file
     # A single training can say which -c to use, once it has the rows.
     arguments.needs_c = bool(calibrated and not divided and not arguments.cross_validation)
     if divided or (calibrated and not arguments.needs_c):
@@ -213,7 +215,7 @@ def check_training(arguments, estimator, several):
 
     ``several``: the rows have lists of labels.
     """
-    held = bool(getattr(arguments, "validation_file", None))
+    has_validation = bool(getattr(arguments, "validation_file", None))
     with importing():
         import numpy as np
 
@@ -224,10 +226,10 @@ def check_training(arguments, estimator, several):
     try:
         with importing():  # names of scorers are scikit-learn's
             booster.check()
-            refuse_mixed(params, None, held)
+            refuse_mixed(params, None, has_validation)
             booster.takes_labels(np.eye(2) if several else np.arange(2))
             if (
-                held
+                has_validation
                 or getattr(arguments, "curve", False)
                 or params.early_stopping
                 or params.n_estimators == "auto"
@@ -264,11 +266,11 @@ def lists_wanted(arguments, booster, loss, weights):
         )
     if not (several or arguments.multilabel):
         return False
-    for given, flag in (
+    for is_used, flag in (
         (table_kind(arguments.training_file, arguments.format), "a CSV or Parquet file"),
         (weights, "-w<label>"),
     ):
-        if given:
+        if is_used:
             arguments.refuse(
                 "multi-label rows are read from LIBSVM text without class weights; they do "
                 f"not work with {flag}"
@@ -282,32 +284,34 @@ def refuse_unknown(parser, unknown, algorithm):
     for name in sorted(ALGORITHMS):
         for flag in option_flags(get_algorithm(name)):
             owners.setdefault(flag, []).append(name)
-    found = {}
+    owners_of_flag = {}
     for argument in unknown:
         # Values may be joined to their options: --subsample=0.5, -c10.
         flag = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
         if flag in owners:
-            found[flag] = owners[flag]
+            owners_of_flag[flag] = owners[flag]
     hints = svm_train_hints(unknown, algorithm)
-    if not found and hints:
+    if not owners_of_flag and hints:
         parser.error("; ".join(hints))
-    if not found:
+    if not owners_of_flag:
         parser.refuse(unknown)
     having = [
-        name for name in owners[next(iter(found))] if all(name in names for names in found.values())
+        name
+        for name in owners[next(iter(owners_of_flag))]
+        if all(name in names for names in owners_of_flag.values())
     ]
-    shown = (having or next(iter(found.values())))[0]
-    what = "; ".join(
+    shown = (having or next(iter(owners_of_flag.values())))[0]
+    problem = "; ".join(
         f"{flag} is not an option of {algorithm.name}, only of {', '.join(names)}"
-        for flag, names in found.items()
+        for flag, names in owners_of_flag.items()
     )
-    if shown == "hingeboost" and found.keys() & OF_KERNELS:
-        what += (
+    if shown == "hingeboost" and owners_of_flag.keys() & OF_KERNELS:
+        problem += (
             "; if you come from svm-train, give -a hingeboost; its -c is LIBSVM's C times the "
             "number of rows: --libsvm-c takes LIBSVM's C"
         )
-    what = "; ".join([what, *hints])
-    raise UsageError(f"{what}\n{parser.format_usage()}Try '{parser.prog} -a {shown} --help'.")
+    problem = "; ".join([problem, *hints])
+    raise UsageError(f"{problem}\n{parser.format_usage()}Try '{parser.prog} -a {shown} --help'.")
 
 
 def svm_train_hints(unknown, algorithm):

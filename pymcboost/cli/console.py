@@ -20,7 +20,14 @@ from pymcboost._version import __version__
 # Errors that mean that an output file has no room. Other errors may come from files that are read at the same time.
 FULL = errno.ENOSPC, errno.EFBIG, errno.EDQUOT
 
-OK, USAGE, DATA, MODEL, IO, MEMORY, INTERRUPTED, PIPE = 0, 1, 2, 3, 4, 5, 130, 141
+OK = 0
+USAGE = 1
+DATA = 2
+MODEL = 3
+IO = 4
+MEMORY = 5
+INTERRUPTED = 130
+PIPE = 141
 
 EXIT_CODES = """\
 exit status: 0 success; 1 wrong usage; 2 wrong data; 3 invalid model file; 4 file cannot be read or written; 5 not
@@ -82,10 +89,11 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError for unknown arguments, with the most similar known option for each."""
         shown = []
         for argument in [text for text in unknown if text[:1] == "-" and text != "-"] or unknown:
-            own, option = self._option_string_actions, argument.partition("=")[0]
+            known_options = self._option_string_actions
+            option = argument.partition("=")[0]
             near = ELSEWHERE.get(option)
-            if near not in own:
-                near = nearest(option, own) if argument[:2] == "--" else None
+            if near not in known_options:
+                near = nearest(option, known_options) if argument[:2] == "--" else None
             shown.append(f"{argument} (did you mean {near}?)" if near else argument)
         self.error(f"unrecognized arguments: {' '.join(shown)}")
 
@@ -112,11 +120,11 @@ ELSEWHERE = {
 }  # fmt: skip
 
 
-def nearest(text, known):
+def nearest(text, candidates):
     """The most similar known text, or None if none is similar."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(text, known, 1, 0.7)), None)
+    return next(iter(difflib.get_close_matches(text, candidates, 1, 0.7)), None)
 
 
 def bounded(kind, words, check):
@@ -183,8 +191,8 @@ def separator(text):
 def table_kind(path, form):
     """The format of a file with named columns, "csv" or "parquet", from ``form`` or its file name; None for others."""
     if form == "auto":
-        found = re.search(r"\.(?:([ct]sv)(?:\.(?:gz|bz2|xz))?|parquet)$", path.lower())
-        return found and ("csv" if found[1] else "parquet")
+        match = re.search(r"\.(?:([ct]sv)(?:\.(?:gz|bz2|xz))?|parquet)$", path.lower())
+        return match and ("csv" if match[1] else "parquet")
     return None if form == "libsvm" else form
 
 
@@ -235,7 +243,8 @@ def word(name):
 @contextmanager
 def importing():
     """Delay Ctrl-C until imports are finished: some modules hide it, or fail in other ways."""
-    came, before = [], signal.getsignal(signal.SIGINT)
+    came = []
+    before = signal.getsignal(signal.SIGINT)
     ours = (
         before is signal.default_int_handler
         and threading.current_thread() is threading.main_thread()
@@ -258,34 +267,36 @@ CLOSED: set[int] = set()
 
 def stream_number(path):
     """The file descriptor that a path means, as do ``-``, /dev/stdout and /dev/fd/3; None for files."""
-    found = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)
-    return int(found[1]) if found else STREAMS.get(path)
+    match = re.fullmatch(r"/(?:dev|proc/self)/fd/(\d+)", path)
+    return int(match[1]) if match else STREAMS.get(path)
 
 
-def check_output(path, what):
+def check_output(path, file_kind):
     """Refuse an output file that cannot be written, before any work is done; see `files.check_target`."""
     if stream_number(path) is None:
-        files.check_target(path, what, streams=True)
+        files.check_target(path, file_kind, streams=True)
 
 
-def check_binary_stream(path, what):
+def check_binary_stream(path, file_kind):
     """Refuse a standard stream as output if it is a terminal or closed."""
     number = stream_number(path)
     if number in CLOSED:
-        raise OSError(errno.EBADF, f"is closed, so the {what} would be lost; name a file", path)
+        raise OSError(
+            errno.EBADF, f"is closed, so the {file_kind} would be lost; name a file", path
+        )
     if number is not None and os.fstat(number) and os.isatty(number):
         raise UsageError(
-            f"the {what} is binary, and {path} is a terminal; name a file, or redirect the "
+            f"the {file_kind} is binary, and {path} is a terminal; name a file, or redirect the "
             "output: > model.mcb"
         )
 
 
-def write_bytes(path, data, what):
+def write_bytes(path, data, file_kind):
     """Write a file atomically, or write to a device, a FIFO or a standard stream."""
     number = stream_number(path)
     with _naming(path):
         if number is None:
-            files.write(path, data, what, streams=True)
+            files.write(path, data, file_kind, streams=True)
         else:
             files.write_all(number, data)
 
@@ -302,7 +313,7 @@ def _naming(path):
 
 
 @contextmanager
-def whole_file(path, what):
+def whole_file(path, file_kind):
     """Text stream to ``path`` that replaces the file at the end, or leaves it as it was; ``-`` is standard output.
 
     Devices, FIFOs and the process's own streams are written to directly.
@@ -316,19 +327,19 @@ def whole_file(path, what):
                 yield stream
         else:
             with (
-                files.replacing(path, what, streams=True) as file,
+                files.replacing(path, file_kind, streams=True) as file,
                 open(file, "w", encoding="utf-8", newline="\n", closefd=False) as stream,
             ):
                 yield stream
 
 
-def refuse_same(output, what, inputs):
+def refuse_same(output, file_kind, inputs):
     """Refuse an output file that is also an input, by name or through a link.
 
     Parameters
     ----------
     output : str
-    what : str
+    file_kind : str
         What the output file is, for the message.
     inputs : dict of str to (str or None)
         The other files by what they are. None is left out; ``-`` is standard input.
@@ -338,7 +349,7 @@ def refuse_same(output, what, inputs):
     for name, path in inputs.items():
         if path is not None and files.same_file(shown, "/dev/fd/0" if path == "-" else path):
             raise UsageError(
-                f"the {what} {output} is also the {name} and would overwrite it; name another file"
+                f"the {file_kind} {output} is also the {name} and would overwrite it; name another file"
             )
 
 
@@ -423,21 +434,23 @@ def _report(program, body, argv):
         sys.stdout.flush()
         return status
     except UsageError as error:
-        status, message = USAGE, str(error)
+        status = USAGE
+        message = str(error)
     except KeyboardInterrupt:
-        status, message = INTERRUPTED, "interrupted"
+        status = INTERRUPTED
+        message = "interrupted"
     except BrokenPipeError:
         _empty(sys.stdout)
         return PIPE
     except MemoryError as error:
-        status, message = (
-            MEMORY,
-            f"not enough memory: {error}" if str(error) else "not enough memory",
-        )
+        status = MEMORY
+        message = f"not enough memory: {error}" if str(error) else "not enough memory"
     except OSError as error:
-        status, message = IO, error_text(error)
+        status = IO
+        message = error_text(error)
     except ValueError as error:
-        status, message = MODEL if _is_model_error(error) else DATA, str(error)
+        status = MODEL if _is_model_error(error) else DATA
+        message = str(error)
     print(
         f"{program}: error: {message}" if status != INTERRUPTED else f"{program}: {message}",
         file=sys.stderr,

@@ -32,8 +32,6 @@ cannot represent is an error."""
 SOURCES = {"mcb": "mcboost-train", "lightgbm": "LightGBM", "xgboost": "XGBoost"}
 TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
 BINARY = ("mcb", "onnx", "treelite")
-# Names of output files that are hardly meant for a model file.
-ENDINGS = {".c": "c", ".h": "c", ".json": "json", ".txt": "text", ".onnx": "onnx"}
 # Targets that contain a model file.
 FILES = ("mcb", "c")
 # Targets whose runtimes add scores in float32.
@@ -63,6 +61,7 @@ def make_parser():
     parser.add_argument(
         "--to",
         choices=TARGETS,
+        default="mcb",
         help="format of the output. mcb: a model file; json, text: the whole model, for programs "
         "or for reading; c: the bytes of the model file as a C array, for mcb.h; onnx, "
         "treelite: for their runtimes (default: mcb)",
@@ -96,14 +95,6 @@ def parse(argv):
     """Return the arguments as a namespace."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
-    if arguments.to is None:
-        ending = os.path.splitext(arguments.output_file)[1]
-        if ending in ENDINGS:
-            parser.error(
-                f"{arguments.output_file} ends in {ending}; did you mean --to {ENDINGS[ending]}? "
-                "Give --to mcb for a model file of this name"
-            )
-        arguments.to = "mcb"
     if arguments.layout and arguments.to not in FILES:
         parser.error("--layout needs --to mcb or --to c")
     if arguments.leaves in ("float16", "int8") and arguments.source != "mcb":
@@ -208,9 +199,9 @@ def convert(argv):
         if rows is not None and arguments.source == "mcb":
             say_changed(exact, model, rows, note)
     if arguments.early is not None:
-        held = rows_of(model, arguments.early, note)
-        model = with_exits(model, held, arguments, note)
-        say_exits(model, held, arguments, note)
+        rows_for_exits = rows_of(model, arguments.early, note)
+        model = with_exits(model, rows_for_exits, arguments, note)
+        say_exits(model, rows_for_exits, arguments, note)
     if arguments.to in BINARY:
         data = as_bytes(model, arguments.to)
         if rows is not None and arguments.to in FLOATS:
@@ -241,9 +232,9 @@ def loaded(arguments):
 
 def rows_of(model, path, note):
     """Read the rows of a file with the features of the model."""
-    how = Namespace(test_file=path, format="auto", label=None, header=None, separator=None)
-    known = model.index_base
-    return read_rows(model, how, "auto" if known is None else known, note).X
+    options = Namespace(test_file=path, format="auto", label=None, header=None, separator=None)
+    index_base = model.index_base
+    return read_rows(model, options, "auto" if index_base is None else index_base, note).X
 
 
 def with_exits(model, rows, arguments, note):
@@ -283,7 +274,8 @@ def say_floats(model, rows, runtime, note):
     with importing():
         from pymcboost.export.forest import errors_of
 
-    error, scores = errors_of(model, rows), model.raw_scores(rows)
+    error = errors_of(model, rows)
+    scores = model.raw_scores(rows)
     note(
         f"{runtime} adds in float32: on these rows no score differs by more than "
         f"{error.max(initial=0):.2g}"
@@ -323,7 +315,7 @@ def say_exits(model, rows, arguments, note):
             f"calibrated: of {len(codes)} rows, {changed.sum()} change their label and "
             f"{allowed} may; {share}"
         )
-        what = "change their label"
+        loss = "change their label"
     else:
         others = model.classes_.astype(str)[codes] != arguments.background
         changed, share = evaluated("rejection")
@@ -331,10 +323,10 @@ def say_exits(model, rows, arguments, note):
             f"rejection: of {others.sum()} rows of other classes, {changed[others].sum()} are "
             f"lost; {share}"
         )
-        what = "of those of other classes are lost"
+        loss = "of those of other classes are lost"
     rate = arguments.rate or RATE
     note(
-        f"the thresholds come from these rows; of similar rows, fewer than {rate:.3%} {what}, "
+        f"the thresholds come from these rows; of similar rows, fewer than {rate:.3%} {loss}, "
         "with 95% confidence"
     )
     if "certified" in facts:
@@ -343,15 +335,17 @@ def say_exits(model, rows, arguments, note):
 
 def say_changed(exact, model, rows, note):
     """Print how many rows change their class because the leaves were rounded."""
-    what = "another class"
+    noun = "another class"
     if exact.link == "sigmoid":  # rows have any number of labels
-        now, before = (one.raw_scores(rows) > one.thresholds for one in (model, exact))
-        other, what = (now != before).any(axis=1), "other labels"
+        now, before = (each.raw_scores(rows) > each.thresholds for each in (model, exact))
+        other = (now != before).any(axis=1)
+        noun = "other labels"
     else:
         other = model.predict_codes(rows) != exact.predict_codes(rows)
-    changed, m = int(other.sum()), len(other)
+    changed = int(other.sum())
+    m = len(other)
     note(
-        f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) get {what} than with the original "
+        f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) get {noun} than with the original "
         "leaves"
     )
 

@@ -24,7 +24,8 @@ def describe(model, path):
     """Facts about a model as a dict for JSON; the contents of ``meta`` are not checked."""
     from pymcboost.model import early
 
-    meta, ensemble = model.information, model.ensemble
+    meta = model.information
+    ensemble = model.ensemble
     names = meta.get("feature_names")
     names = names if isinstance(names, list) and len(names) == model.n_features_in_ else None
     base = 1 if model.index_base is None else model.index_base
@@ -88,8 +89,10 @@ def lines(facts, kind):
         )
         yield "thresholds", f"{few}; a label is given where its F is above"
     for fact in facts["early_exits"]:
-        more = [f"{name} {word(str(value))}" for name, value in fact.items() if name != "way"]
-        yield "early exit", f"{fact['way']} ({', '.join(more)})"
+        facts_of_exit = [
+            f"{name} {word(str(value))}" for name, value in fact.items() if name != "way"
+        ]
+        yield "early exit", f"{fact['way']} ({', '.join(facts_of_exit)})"
     if isinstance(params, dict):
         yield (
             "parameters",

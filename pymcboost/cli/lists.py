@@ -22,7 +22,9 @@ def answer_lists(model, data, arguments, note):
     With values there is a first line ``labels ...``, and after the labels, or nothing, come the values of all.
     """
     scores = model.raw_scores(data.X, n_jobs=arguments.n_jobs)
-    given, names, values = scores > model.thresholds, words(model), None
+    predicted = scores > model.thresholds
+    names = words(model)
+    values = None
     if arguments.probability:
         values = model.predict_proba(data.X, n_jobs=arguments.n_jobs)
     elif arguments.decision_values:
@@ -30,14 +32,14 @@ def answer_lists(model, data, arguments, note):
     with whole_file(arguments.output_file, "output file") as stream:
         if values is not None:
             stream.write(f"labels {' '.join(names)}\n")
-        for i, row in enumerate(given):
-            own = (
+        for i, row in enumerate(predicted):
+            columns = (
                 "" if values is None else "".join(f" {value:.17g}" for value in values[i].tolist())
             )
-            stream.write(f"{','.join(names[k] for k in np.flatnonzero(row))}{own}\n")
+            stream.write(f"{','.join(names[k] for k in np.flatnonzero(row))}{columns}\n")
     if not data.labelled.any() or model.classes_.dtype.kind != "i":
         return None
-    return "\n".join(_right(given, scores, data.y, model, note))
+    return "\n".join(_right(predicted, scores, data.y, model, note))
 
 
 def measures(scores, thresholds, has, unknown=0):
@@ -45,13 +47,15 @@ def measures(scores, thresholds, has, unknown=0):
 
     ``unknown``: so many labels of these rows are not the model's; they count as missed, and as labels of these rows.
     """
-    given, has = scores > thresholds, has > 0
-    right, sizes = (given & has).sum(axis=0), given.sum(axis=0) + has.sum(axis=0)
+    predicted = scores > thresholds
+    has = has > 0
+    right = (predicted & has).sum(axis=0)
+    sizes = predicted.sum(axis=0) + has.sum(axis=0)
     first = np.take_along_axis(
         has, np.argsort(-scores, axis=1, kind="stable")[:, : max(FIRST)], axis=1
     )
     return {
-        "hamming_loss": ((given != has).sum() + unknown) / (has.size + unknown),
+        "hamming_loss": ((predicted != has).sum() + unknown) / (has.size + unknown),
         "log_loss": np.logaddexp(0, np.where(has, -scores, scores)).mean(),
         "f1_micro": 2 * right.sum() / max(sizes.sum() + unknown, 1),
         "f1_macro": np.mean(2 * right / np.maximum(sizes, 1)),
@@ -59,16 +63,18 @@ def measures(scores, thresholds, has, unknown=0):
     }
 
 
-def _right(given, scores, lists, model, note):
+def _right(predicted, scores, lists, model, note):
     """The metrics as lines in LIBSVM's style, and a notice about unknown labels, which count as missed."""
     has, _ = indicator(lists, model.classes_)
-    unknown = np.array([len(one) for one in lists]) - has.sum(axis=1)
+    unknown = np.array([len(labels_of_row) for labels_of_row in lists]) - has.sum(axis=1)
     if unknown.any():
         others = sorted(
-            {label for one in lists for label in one}.difference(model.classes_.tolist())
+            {label for labels_of_row in lists for label in labels_of_row}.difference(
+                model.classes_.tolist()
+            )
         )
         note(unknown_labels(np.count_nonzero(unknown), len(has), [str(label) for label in others]))
-    whole = ((given == has).all(axis=1) & (unknown == 0)).sum()
-    yield f"Exact match = {100 * whole / len(has):g}% ({whole}/{len(has)})"
-    for name, value in measures(scores, model.thresholds, has, unknown.sum()).items():
+    n_exact = ((predicted == has).all(axis=1) & (unknown == 0)).sum()
+    yield f"Exact match = {100 * n_exact / len(has):g}% ({n_exact}/{len(has)})"
+    for name, value in measures(scores, model.thresholds, has, unknown=unknown.sum()).items():
         yield f"{TITLES[name]} = {value:.6g}"

@@ -58,19 +58,21 @@ def table():
     from pymcboost.registry import ALGORITHMS, get_class
     from pymcboost.training.parameters import parameters
 
-    rows, algorithms = [], {}
+    rows = []
+    algorithms = {}
     for name in sorted(ALGORITHMS):
-        cls, found = get_class(name), []
+        cls = get_class(name)
+        row_indices = []
         defaults = {field.name: field.default for field in fields(cls)}
         for parameter, row in parameters(cls).items():
             if not row.python_only:
                 entry = {"name": parameter, "default": defaults[parameter], **_plain(row)}
                 if entry not in rows:
                     rows.append(entry)
-                found.append(rows.index(entry))
+                row_indices.append(rows.index(entry))
         booster = cls.booster
         algorithms[name] = {
-            "title": cls.__name__, "resumable": booster.resumable, "workers": booster.takes_workers, "rows": found
+            "title": cls.__name__, "resumable": booster.resumable, "workers": booster.takes_workers, "rows": row_indices
         }  # fmt: skip
     return {"rows": rows, "algorithms": algorithms}
 
@@ -103,14 +105,24 @@ def _read():
 @functools.cache
 def get_algorithm(name):
     """Read an algorithm from the table."""
-    about, rows, defaults = _read()["algorithms"][name], {}, {}
+    about = _read()["algorithms"][name]
+    rows = {}
+    defaults = {}
     for number in about["rows"]:
         entry = dict(_read()["rows"][number])
-        own = entry.pop("name")
-        defaults[own] = entry.pop("default")
-        kind, choices = KINDS[entry.pop("kind")], tuple(entry.pop("choices", ()))
-        rows[own] = Parameter(kind=kind, choices=choices, **entry)
-    return Algorithm(name, about["title"], about["resumable"], about["workers"], rows, defaults)
+        option = entry.pop("name")
+        defaults[option] = entry.pop("default")
+        kind = KINDS[entry.pop("kind")]
+        choices = tuple(entry.pop("choices", ()))
+        rows[option] = Parameter(kind=kind, choices=choices, **entry)
+    return Algorithm(
+        name,
+        about["title"],
+        about["resumable"],
+        workers=about["workers"],
+        rows=rows,
+        defaults=defaults,
+    )
 
 
 _positive = bounded(float, "a finite number > 0", lambda value: 0 < value < float("inf"))
@@ -143,13 +155,9 @@ def _converter(name, row):
 
 
 def _shown(value):
-    return (
-        f"{value:g}"
-        if isinstance(value, float)
-        else str(value).lower()
-        if value is None
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value).lower() if value is None else str(value)
 
 
 def _flags(algorithm, name):
@@ -190,7 +198,8 @@ def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
     """
     defaults = algorithm.defaults | DEFAULTS
     for name, row in algorithm.rows.items():
-        default, kind = defaults[name], _converter(name, row)
+        default = defaults[name]
+        kind = _converter(name, row)
         kind = kind if name in plain else wrap(kind)
         text = row.help.replace("``", "").replace("None", "none").rstrip(".")
         if row.kind is bool:
@@ -237,7 +246,8 @@ def take_class_weights(argv):
     weights : dict of str to float
         The last weight given for each label, which is as it was written; the last of all comes last.
     """
-    rest, weights = [], {}
+    rest = []
+    weights = {}
     arguments = iter(argv)
     for argument in arguments:
         if argument == "--":

@@ -131,7 +131,9 @@ def parse(argv):
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 cannot be used together")
     others = arguments.stream or arguments.base != "auto"
-    check_table(parser, arguments.test_file, arguments, others, "--stream and --base are for")
+    check_table(
+        parser, arguments.test_file, arguments, others=others, what="--stream and --base are for"
+    )
     if arguments.report and arguments.stream:
         parser.error(
             "--report needs all rows, and --stream does not keep them; leave one of them out"
@@ -226,9 +228,13 @@ def predict(argv):
         from pymcboost.model.missing import UNKNOWN
 
         raise UsageError(f"{arguments.model_file}: {UNKNOWN}; use --missing allow")
-    known = information(model, arguments.model_file, note).get("index_base")
-    known = known if type(known) is int and known in (0, 1) else "auto"  # not true and false
-    base = known if arguments.base == "auto" else int(arguments.base)
+    index_base = information(model, arguments.model_file, note).get("index_base")
+    if type(index_base) is not int or index_base not in (
+        0,
+        1,
+    ):  # True and False are no numbers here
+        index_base = "auto"
+    base = index_base if arguments.base == "auto" else int(arguments.base)
     tally = arguments.tally = SimpleNamespace(rows=0, learners=0)
     line = (answer_stream if arguments.stream else answer_file)(model, arguments, base, note)
     if arguments.early and tally.rows:
@@ -243,24 +249,28 @@ def read_table(model, arguments, meta):
     """Read a CSV or Parquet file, with columns matched by name if the model has feature names."""
     from pymcboost.data import tables
 
-    names, label, trained = meta.get("feature_names"), arguments.label, meta.get("label_column")
+    names = meta.get("feature_names")
+    label = arguments.label
+    trained = meta.get("label_column")
     d = model.n_features_in_
     names = list(map(str, names)) if isinstance(names, list) and len(names) == d else None
 
     def choose(head):
-        own = None if label is None else tables.column_named(head, label)
+        label_column = None if label is None else tables.column_named(head, label)
         if names:
-            own = trained if label is None and trained in head else own
-            return [tables.column_named(head, name) for name in names], own
+            label_column = trained if label is None and trained in head else label_column
+            return [tables.column_named(head, name) for name in names], label_column
         if label is None and len(head) == d + 1:
-            own = tables.column_named(head, trained) if isinstance(trained, str) else head[0]
-        found = [name for name in head if name != own]
-        if len(found) != d:
+            label_column = (
+                tables.column_named(head, trained) if isinstance(trained, str) else head[0]
+            )
+        feature_columns = [name for name in head if name != label_column]
+        if len(feature_columns) != d:
             raise ValueError(
-                f"the file has {len(found)} feature columns, but the model needs {d} and has "
+                f"the file has {len(feature_columns)} feature columns, but the model needs {d} and has "
                 "no column names"
             )
-        return found, own
+        return feature_columns, label_column
 
     categories = model.categories
     as_text = None if categories is None else lambda names: categories.named()
@@ -301,16 +311,16 @@ def _read_rows(model, arguments, base, note):
     with importing():
         from pymcboost.data.svmlight import load_and_count
 
-    how = {"base": base, "layout": "plain", "multilabel": model.link == "sigmoid"}
-    data, n_found, _ = load_and_count(arguments.test_file, model.n_features_in_, **how)
+    options = {"base": base, "layout": "plain", "multilabel": model.link == "sigmoid"}
+    data, n_found, _ = load_and_count(arguments.test_file, model.n_features_in_, **options)
     for notice in data.notices:
         note(notice)
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
         name = "<stdin>" if arguments.test_file == "-" else arguments.test_file
         last = n_found - 1 + data.base
-        there = f"only the features {data.base} to {last}" if n_found else "no features"
+        features_in_file = f"only the features {data.base} to {last}" if n_found else "no features"
         note(
-            f"{name}: the file has {there}, but the model expects {model.n_features_in_}; "
+            f"{name}: the file has {features_in_file}, but the model expects {model.n_features_in_}; "
             "the missing ones count as 0"
         )
     return data
@@ -319,15 +329,16 @@ def _read_rows(model, arguments, base, note):
 def refuse_of_lists(arguments):
     """Refuse options for single-label rows."""
     table = table_kind(arguments.test_file, arguments.format)
-    for given, what in (
+    for is_used, option in (
         (table, "a CSV or Parquet file"),
         (arguments.stream, "--stream"),
         (arguments.report, "--report"),
         (arguments.early, "--early"),
     ):
-        if given:
+        if is_used:
             raise UsageError(
-                f"{arguments.model_file} gives rows any number of labels and reads LIBSVM text: {what} is for one label"
+                f"{arguments.model_file} gives rows any number of labels and reads LIBSVM text: "
+                f"{option} is for one label"
             )
 
 
@@ -351,7 +362,7 @@ def answer_file(model, arguments, base, note):
                 if model.has_probabilities
                 else None
             )
-        lines += report(model, words(model), best, data, values)
+        lines += report(model, words(model), best, data=data, probabilities=values)
     elif arguments.report:
         note("no row has a label: there is nothing to report")
     return "\n".join(filter(None, lines))

@@ -5,7 +5,8 @@ import numpy as np
 from pymcboost.cli.answers import codes_of, losses
 
 # Largest number of classes for a full matrix, and the number of confusions listed above it.
-MATRIX, LARGEST = 20, 40
+MATRIX = 20
+LARGEST = 40
 
 
 def report(model, names, best, data, probabilities):
@@ -22,17 +23,21 @@ def report(model, names, best, data, probabilities):
         Rows without a label are left out.
     probabilities : ndarray (m, K) or None
     """
-    used, K = data.labelled, len(names)
-    codes, best = codes_of(model, data.y[used]), best[used]
-    known = codes >= 0
-    counts = np.bincount((K + 1) * np.where(known, codes, K) + best, minlength=(K + 1) ** 2)
+    used = data.labelled
+    K = len(names)
+    codes = codes_of(model, data.y[used])
+    best = best[used]
+    is_known = codes >= 0
+    counts = np.bincount((K + 1) * np.where(is_known, codes, K) + best, minlength=(K + 1) ** 2)
     counts = counts.reshape(K + 1, K + 1)[:, :K]
-    total, taken, right = counts.sum(axis=1), counts.sum(axis=0), np.diagonal(counts)
+    total = counts.sum(axis=1)
+    taken = counts.sum(axis=0)
+    right = np.diagonal(counts)
     loss = np.full(K, np.nan)
     if probabilities is not None:
-        of_rows = losses(probabilities[used][known], codes[known])
-        loss = _share(np.bincount(codes[known], of_rows, minlength=K), total[:K])
-        mean = of_rows.mean() if known.any() else np.nan
+        of_rows = losses(probabilities[used][is_known], codes[is_known])
+        loss = _share(np.bincount(codes[is_known], of_rows, minlength=K), total[:K])
+        mean = of_rows.mean() if is_known.any() else np.nan
     width = max(map(len, [*names, "unknown", "class"]))
     yield f"{'class':<{width}} {'rows':>8} {'recall':>8} {'precision':>9} {'log loss':>9}"
     columns = (total[:K], _share(right, total[:K]), _share(right, taken), loss)
@@ -46,9 +51,9 @@ def report(model, names, best, data, probabilities):
     yield from (_matrix if K <= MATRIX else _pairs)(counts[: len(rows)], rows, names, width)
 
 
-def _share(part, whole):
+def _share(part, total):
     with np.errstate(invalid="ignore", divide="ignore"):
-        return part / whole
+        return part / total
 
 
 def _number(value):

@@ -22,7 +22,7 @@ class Rows(NamedTuple):
     entries: int = 0  # of LIBSVM text, with its zeros
 
 
-def read_lists(path, note, allows_missing, like=None, workers=None, **how):
+def read_lists(path, note, allows_missing, like=None, workers=None, **options):
     """Rows of a LIBSVM file with lists of labels; those of ``like``, rows read before, are the labels there are.
 
     Else those of all ``workers``; see `read`.
@@ -31,11 +31,11 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
 
     from pymcboost.data.svmlabels import indicator
 
-    data, entries, path = _load(path, note, workers, multilabel=True, **how)
-    known = None if like is None else like.labels
+    data, entries, path = _load(path, note, workers, multilabel=True, **options)
+    labels_known = None if like is None else like.labels
     if like is None and workers is not None:
-        known = np.unique(np.concatenate(workers.exchange(indicator(data.y)[1])))
-    Y, labels = indicator(data.y, known)
+        labels_known = np.unique(np.concatenate(workers.exchange(indicator(data.y)[1])))
+    Y, labels = indicator(data.y, labels_known)
     if len(labels) < 2:
         raise ValueError(
             f"{path}: the rows have fewer than 2 labels; lists of labels look like 3,17,201 1:0.5 ..."
@@ -45,20 +45,20 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **how):
         note(
             f"{path}: {counted(int(dropped), 'label')} that the training file does not have, left out"
         )
-    found = Rows(data.X, Y, data.base, labels=labels, entries=entries)
-    check_values(path, found, allows_missing)
+    rows = Rows(data.X, Y, data.base, labels=labels, entries=entries)
+    check_values(path, rows, allows_missing)
     m, d = data.X.shape
     note(
         f"{path}: {counted(m, 'row')}, {counted(d, 'feature')}, {len(labels)} labels, {Y.sum() / max(1, m):.4g} a row"
     )
-    return found
+    return rows
 
 
-def _load(path, note, workers, **how):
+def _load(path, note, workers, **options):
     """What a LIBSVM file holds, its entries, and its name in messages; the notices are said."""
     from pymcboost.data.svmlight import load_and_count
 
-    data, _, entries = load_and_count(path, lines=None if workers is None else 0, **how)
+    data, _, entries = load_and_count(path, lines=None if workers is None else 0, **options)
     path = "<stdin>" if path == "-" else path
     rows_of_all(workers, path, data, note)
     return data, entries, path
@@ -75,7 +75,8 @@ def rows_of_all(workers, path, data, note):
         return None
     from pymcboost.comm import lengths
 
-    rows, kinds = lengths(workers, data.X.shape[0]), {}
+    rows = lengths(workers, data.X.shape[0])
+    kinds = {}
     if not rows.sum():
         raise ValueError(f"{path}: no row of data; expected rows like 1 3:0.5 7:2")
     for name, notices in workers.exchange((path, data.notices)):
@@ -91,12 +92,12 @@ def kind_of(notice, name):
     return notice.removeprefix(name).partition(" (")[0]
 
 
-def read(path, note, allows_missing, workers=None, **how):
+def read(path, note, allows_missing, workers=None, **options):
     """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read.
 
     ``workers``: each reads a file of its own, which may have no rows.
     """
-    data, entries, name = _load(path, note, workers, **how)
+    data, entries, name = _load(path, note, workers, **options)
     check_row_labels(name, data)
     return checked(name, Rows(data.X, data.y, data.base, entries=entries), note, allows_missing)
 
@@ -130,11 +131,18 @@ def read_training(arguments, note, allows_missing, several=False, workers=None):
 
     ``workers``: see `read`.
     """
-    path, form = arguments.training_file, arguments.format
+    path = arguments.training_file
+    form = arguments.format
     base = arguments.base if arguments.base == "auto" else int(arguments.base)
     if several:
         return read_lists(
-            path, note, allows_missing, None, workers, base=base, n_features=arguments.n_features
+            path,
+            note,
+            allows_missing,
+            like=None,
+            workers=workers,
+            base=base,
+            n_features=arguments.n_features,
         )
     if table_kind(path, form):
         return read_table(path, arguments, note, allows_missing)
@@ -148,15 +156,15 @@ def read_like(arguments, note, allows_missing, data, labels, workers=None):
     """
     path = arguments.validation_file
     layout = "csr" if hasattr(data.X, "indptr") else "dense"
-    how = {"base": data.base, "n_features": data.X.shape[1], "layout": layout}
+    options = {"base": data.base, "n_features": data.X.shape[1], "layout": layout}
     if data.labels is not None:
-        return read_lists(path, note, allows_missing, data, workers, **how)
+        return read_lists(path, note, allows_missing, like=data, workers=workers, **options)
     if data.names:
-        held = read_table(path, arguments, note, allows_missing, like=data)
+        validation = read_table(path, arguments, note, allows_missing, like=data)
     else:
-        held = read(path, note, allows_missing, workers, **how)
-    _note_unknown("<stdin>" if path == "-" else path, held.y, labels, note, workers)
-    return held
+        validation = read(path, note, allows_missing, workers, **options)
+    _note_unknown("<stdin>" if path == "-" else path, validation.y, labels, note, workers)
+    return validation
 
 
 def _note_unknown(path, y, labels, note, workers):
@@ -165,12 +173,12 @@ def _note_unknown(path, y, labels, note, workers):
 
     from pymcboost.cli.answers import label_text, unknown_labels
 
-    own = np.unique(y, return_counts=True)
-    every = [own] if workers is None else workers.exchange(own)
-    found, counts = map(np.concatenate, zip(*every, strict=True))
-    new = ~np.isin(found, labels)
+    labels_and_counts = np.unique(y, return_counts=True)
+    every = [labels_and_counts] if workers is None else workers.exchange(labels_and_counts)
+    all_labels, counts = map(np.concatenate, zip(*every, strict=True))
+    new = ~np.isin(all_labels, labels)
     if new.any():
-        names = list(map(label_text, np.unique(found[new]).tolist()))
+        names = list(map(label_text, np.unique(all_labels[new]).tolist()))
         note(f"{path}: {unknown_labels(counts[new].sum(), counts.sum(), names)}")
 
 
@@ -203,26 +211,29 @@ def read_table(path, arguments, note, allows_missing, like=None):
     from pymcboost.data import tables
     from pymcboost.model.categories import level_of, of_texts
 
-    kind, categorical = table_kind(path, arguments.format), arguments.categorical_features
+    kind = table_kind(path, arguments.format)
+    categorical = arguments.categorical_features
 
     def choose(head):
         if like:
             return [tables.column_named(head, name) for name in like.names], tables.column_named(
                 head, like.label
             )
-        own = head[0] if arguments.label is None else tables.column_named(head, arguments.label)
-        features = [name for name in head if name != own]
+        label_column = (
+            head[0] if arguments.label is None else tables.column_named(head, arguments.label)
+        )
+        features = [name for name in head if name != label_column]
         if not features:
             raise ValueError("there is no column besides that of the labels")
-        return features, own
+        return features, label_column
 
     def as_text(names):
         if like:
             return [] if like.categories is None else like.categories.feature.tolist()
         return sorted(names.index(tables.column_named(names, name)) for name in categorical)
 
-    known = (*like.names, like.label) if like else ()
-    layout = tables.Layout(arguments.header, arguments.separator, known)
+    columns = (*like.names, like.label) if like else ()
+    layout = tables.Layout(arguments.header, arguments.separator, columns)
     data = tables.read_table(path, kind, choose, as_text, layout)
     texts = data.texts
     if not like and kind == "csv":
@@ -304,10 +315,10 @@ def check_values(path, data, allows_missing, begin=0):
     bad = np.isinf(values) if allows_missing else ~np.isfinite(values)
     if not bad.any():
         return
-    at = bad.ravel().argmax()
-    row = data.X.indptr.searchsorted(at, "right") - 1 if sparse else at // data.X.shape[1]
-    column = data.X.indices[at] if sparse else at % data.X.shape[1]
-    value = values.ravel()[at]
+    place = bad.ravel().argmax()
+    row = data.X.indptr.searchsorted(place, "right") - 1 if sparse else place // data.X.shape[1]
+    column = data.X.indices[place] if sparse else place % data.X.shape[1]
+    value = values.ravel()[place]
     remedy = (
         "write nan for a missing value"
         if allows_missing

@@ -13,7 +13,9 @@ def answer_stream(model, arguments, base, note):
         from pymcboost.data.svmlines import Lines
 
     lines = Lines(arguments.test_file, model.n_features_in_, 0 if base == 0 else 1)
-    names, tally, beyond = words(model), Tally(model), False
+    names = words(model)
+    tally = Tally(model)
+    beyond = False
     refuses = arguments.missing == "error" and not model.is_machine
     with whole_file(arguments.output_file, "output file") as out:
         if arguments.probability or arguments.decision_values:
@@ -48,10 +50,8 @@ class Tally:
 
     def __init__(self, model):
         labels = model.classes_.tolist()
-        self._codes, self._text = (
-            {label: code for code, label in enumerate(labels)},
-            isinstance(labels[0], str),
-        )
+        self._codes = {label: code for code, label in enumerate(labels)}
+        self._text = isinstance(labels[0], str)
         self._hits = self._total = self._unlabelled = self._unknown = 0
         self._names = set()
 
@@ -74,7 +74,7 @@ class Tally:
             self._hits,
             self._total,
             self._unlabelled,
-            self._unknown,
-            list(map(label_text, sorted(self._names))),
-            note,
+            unknown=self._unknown,
+            names=list(map(label_text, sorted(self._names))),
+            note=note,
         )

@@ -64,9 +64,9 @@ def main(argv=None):
 
 def parse(argv):
     """Return the arguments, a new estimator with the parameters they ask for, and the class weights."""
-    arguments, given, weights = read_arguments(argv)
+    arguments, parameters, weights = read_arguments(argv)
     with importing():
-        estimator = get_plain_class(arguments.algorithm)(**given)
+        estimator = get_plain_class(arguments.algorithm)(**parameters)
         if estimator.early_stopping and not arguments.validation_file:
             import sklearn.model_selection  # noqa: F401  it sets rows aside; Ctrl-C is safe here
     arguments.lists = lists_wanted(
@@ -96,24 +96,24 @@ def make_parser(algorithm):
 
 def read_arguments(argv):
     """The arguments, parameters and class weights, from the table of options only: no estimator is imported."""
-    parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
-    check_parameters(parser, arguments, algorithm, given, weights)
+    parser, algorithm, arguments, parameters, weights = parsed(argv, PROGRAM, USAGE, make_parser)
+    check_parameters(parser, arguments, algorithm, parameters, weights)
     check_mpi(parser, arguments, algorithm)
-    arguments.unused = unused(algorithm, given)
+    arguments.unused = unused(algorithm, parameters)
     _check_files(parser, arguments)
-    if "n_iter_no_change" in given:
-        given.setdefault("early_stopping", True)
+    if "n_iter_no_change" in parameters:
+        parameters.setdefault("early_stopping", True)
     quiet = (
         arguments.quiet
         or arguments.cross_validation
-        or not ("verbose" in given or sys.stderr.isatty())
+        or not ("verbose" in parameters or sys.stderr.isatty())
     )
-    given = {
+    parameters = {
         **{name: default for name, default in DEFAULTS.items() if name in algorithm.rows},
-        **given,
+        **parameters,
     }
-    given["verbose"] = 0 if quiet else given["verbose"]
-    return arguments, given, weights
+    parameters["verbose"] = 0 if quiet else parameters["verbose"]
+    return arguments, parameters, weights
 
 
 def _add_data_options(group):
@@ -168,8 +168,8 @@ def _add_data_options(group):
 def _check_files(parser, arguments):
     """Refuse combinations of files, and choose the name of the model file if none is given."""
     if arguments.cross_validation and (arguments.validation_file or arguments.model_file):
-        what = "-P" if arguments.validation_file else "a model file"
-        parser.error(f"-v writes no model and holds out folds of its own; leave out {what}")
+        remedy = "-P" if arguments.validation_file else "a model file"
+        parser.error(f"-v writes no model and holds out folds of its own; leave out {remedy}")
     if arguments.curve and not arguments.cross_validation:
         parser.error("--curve needs -v n, the number of folds")
     if arguments.cross_validation and arguments.checkpoint:
@@ -201,18 +201,18 @@ def _check_files(parser, arguments):
         refuse_same(arguments.checkpoint, "checkpoint", inputs)
 
 
-def check_target(path, what="model file", streams=True):
+def check_target(path, file_kind="model file", streams=True):
     """Check before the training that output files can be written and do not overwrite anything else."""
     from pymcboost.model.file import MAGIC
 
     if streams and stream_number(path) is not None:
-        return check_binary_stream(path, what)
-    files.check_target(path, what, streams)
+        return check_binary_stream(path, file_kind)
+    files.check_target(path, file_kind, streams)
     if os.path.isfile(path) and os.path.getsize(path):
         with open(path, "rb") as stream:
             if stream.read(4) != MAGIC[:4]:
                 raise UsageError(
-                    f"{what} {path} already exists and is not a model; remove it first if you "
+                    f"{file_kind} {path} already exists and is not a model; remove it first if you "
                     "want to replace it"
                 )
 
@@ -240,14 +240,15 @@ def run_training(arguments, estimator, weights, note, workers=None):
         note(notice)
     missing = estimator.booster.allows_missing
     if workers is not None and arguments.divided:
-        data = read_part(workers, arguments, note, missing)
+        data = read_part(workers, arguments, note, allows_missing=missing)
     else:
-        data = read_training(arguments, note, missing, arguments.lists, workers)
+        data = read_training(arguments, note, missing, several=arguments.lists, workers=workers)
     if workers is not None:
         data = agreed(workers, data, note, arguments.n_features)
     if data.categories is not None:
         estimator.categorical_features = data.categories
-    X, y = data.X, data.y
+    X = data.X
+    y = data.y
     labels = labels_of_all(workers, y)
     if data.labels is None:
         refuse_one_class(labels, arguments.training_file)
@@ -265,8 +266,10 @@ def run_training(arguments, estimator, weights, note, workers=None):
     validation = {}
     if arguments.validation_file:
         divided = workers is not None and arguments.validation_divided
-        held = read_like(arguments, note, missing, data, labels, workers if divided else None)
-        validation = {"X_val": held.X, "y_val": held.y}
+        validation_rows = read_like(
+            arguments, note, missing, data=data, labels=labels, workers=workers if divided else None
+        )
+        validation = {"X_val": validation_rows.X, "y_val": validation_rows.y}
 
     with noted_warnings(note):
         if arguments.cross_validation:
@@ -279,11 +282,12 @@ def run_training(arguments, estimator, weights, note, workers=None):
 
 def model_bytes(estimator, data, layout):
     """The bytes of the model file, with facts that a test file may lack: zero-based features and column names."""
-    model, more = estimator.model_, columns_meta(data)
+    model = estimator.model_
+    columns = columns_meta(data)
     if data.labels is not None:
         model = model.relabelled(data.labels)
-    if more:
-        model = model.with_meta({**model.meta, **more})
+    if columns:
+        model = model.with_meta({**model.meta, **columns})
     return model.to_bytes(layout)
 
 
@@ -343,14 +347,17 @@ def start(estimator, arguments, note, rows):
 def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     """Train, save and report. After Ctrl-C, save the rounds so far."""
     fit, checkpoint = start(estimator, arguments, note, rows)
-    started, interrupted = time.perf_counter(), False
+    started = time.perf_counter()
+    interrupted = False
     try:
         fit(rows.X, rows.y, **validation, **({} if workers is None else {"comm": workers}))
     except KeyboardInterrupt:
         if not getattr(estimator, "n_estimators_", 0) or (workers is not None and workers.size > 1):
             raise
         interrupted = True
-    seconds, shares, failed = time.perf_counter() - started, None, None
+    seconds = time.perf_counter() - started
+    shares = None
+    failed = None
     if (
         workers is not None and not interrupted
     ):  # before the first process writes the model, for which none has to wait
@@ -415,22 +422,18 @@ def errors(estimator, rows, validation, arguments, workers=None):
 
     from pymcboost.training.divided import threads_of
 
-    model, n_jobs = (
-        estimator.model_,
-        None if workers is None else threads_of(estimator.n_jobs, workers),
-    )
-    counts, held = (
-        np.zeros((2, 2), dtype=np.int64),
-        [validation[name] for name in ("X_val", "y_val") if validation],
-    )
+    model = estimator.model_
+    n_jobs = None if workers is None else threads_of(estimator.n_jobs, workers)
+    counts = np.zeros((2, 2), dtype=np.int64)
+    validation_arrays = [validation[name] for name in ("X_val", "y_val") if validation]
     counts[0] = mistakes(model, rows.X, rows.y, n_jobs)
     divided = workers is not None and arguments.validation_divided
     if divided:
-        counts[1] = mistakes(model, *held, n_jobs)
+        counts[1] = mistakes(model, *validation_arrays, n_jobs)
     if workers is not None:
         workers.sum(counts)
-    if held and not divided:  # after the sum, for which the others would wait
-        counts[1] = mistakes(model, *held, n_jobs)
+    if validation_arrays and not divided:  # after the sum, for which the others would wait
+        counts[1] = mistakes(model, *validation_arrays, n_jobs)
     return counts[:, 0] / np.maximum(1, counts[:, 1])
 
 
@@ -439,17 +442,18 @@ def report(estimator, rows, shares, arguments, note, seconds):
     from pymcboost.training.metrics import ERRORS
 
     rounds = estimator.n_estimators_
-    found = getattr(estimator, "cv_results_", None)
-    wanted = found["n_estimators"] if found else estimator.n_estimators
-    if found and len(found["mean"]):
-        best, tried = found["best_round"], counted(found["rounds"][-1], "round")
-        value = found["mean"][found["rounds"].searchsorted(best)]
+    cv_results = getattr(estimator, "cv_results_", None)
+    n_estimators = cv_results["n_estimators"] if cv_results else estimator.n_estimators
+    if cv_results and len(cv_results["mean"]):
+        best = cv_results["best_round"]
+        tried = counted(cv_results["rounds"][-1], "round")
+        value = cv_results["mean"][cv_results["rounds"].searchsorted(best)]
         deciding = next(iter(metrics_of(estimator.scoring)))
         note(
-            f"{len(found['folds'])} folds: best mean {deciding} {value:.6g}, after {best} of {tried}"
+            f"{len(cv_results['folds'])} folds: best mean {deciding} {value:.6g}, after {best} of {tried}"
         )
-    if rounds < wanted:
-        note(f"{rounds} of {counted(wanted, 'round')}: {estimator._ended}")
+    if rounds < n_estimators:
+        note(f"{rounds} of {counted(n_estimators, 'round')}: {estimator._ended}")
     note(
         f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * shares[0]:.4g}%"
     )

@@ -8,7 +8,6 @@ import time
 import warnings
 from contextlib import closing
 
-from pymcboost._text import metrics_of
 from pymcboost.cli.checks import (
     add_algorithm,
     add_class_weights,
@@ -47,7 +46,8 @@ USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
 Find good options for mcboost-train by cross-validation (grid search or random search), print the best combination,
 and train a model with it on all rows. Give an option several values, separated by commas, as in -r 0.05,0.1,0.3."""
-FOLDS, SHOWN = 5, 10
+FOLDS = 5
+SHOWN = 10
 # Options that cannot be searched: the seed determines the folds, and the others do not change the result.
 SINGLE = ("random_state", "n_jobs", "verbose")
 OF_ONE_LABEL = ("error", "log_loss")
@@ -119,11 +119,11 @@ def make_parser(algorithm):
 
 def read_arguments(argv):
     """The arguments, fixed parameters, searched parameters, combinations and class weights."""
-    parser, algorithm, arguments, given, weights = parsed(argv, PROGRAM, USAGE, make_parser)
+    parser, algorithm, arguments, parameters, weights = parsed(argv, PROGRAM, USAGE, make_parser)
     if getattr(arguments, "libsvm_c", None) is not None:
-        given["libsvm_c"] = arguments.libsvm_c
-    space = {name: value for name, value in given.items() if isinstance(value, list)}
-    fixed = {name: value for name, value in given.items() if name not in space}
+        parameters["libsvm_c"] = arguments.libsvm_c
+    space = {name: value for name, value in parameters.items() if isinstance(value, list)}
+    fixed = {name: value for name, value in parameters.items() if name not in space}
     _check(parser, arguments, fixed, space)
     combinations = combinations_of(
         space, arguments.random, fixed.get("random_state", DEFAULTS["random_state"])
@@ -173,12 +173,12 @@ def combinations_of(space, n_random, seed):
     with importing():
         from sklearn.model_selection import ParameterGrid, ParameterSampler
     grid = ParameterGrid(space)
-    found = (
+    combinations = (
         grid
         if n_random is None
         else ParameterSampler(space, min(n_random, len(grid)), random_state=seed)
     )
-    return [{name: combination[name] for name in space} for combination in found]
+    return [{name: combination[name] for name in space} for combination in combinations]
 
 
 def words_of(values, options):
@@ -200,7 +200,7 @@ def made(algorithm, params, n_rows):
     return get_plain_class(algorithm)(**params)
 
 
-def train_fold(algorithm, params, X, y, train, held, names):
+def train_fold(algorithm, params, X, y, train, held_out, names):
     """Train one model and measure it on the rows held out: the metrics, rounds and seconds, and the warnings.
 
     It runs in a process of its own.
@@ -211,7 +211,7 @@ def train_fold(algorithm, params, X, y, train, held, names):
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", UserWarning)
-        _, metrics = measure(estimator, X, y, train, held)
+        _, metrics = measure(estimator, X, y, train, held_out)
     seconds = time.perf_counter() - begin
     measured = [*(float(metrics[name]) for name in names), estimator.n_estimators_, seconds]
     return measured, [str(warning.message) for warning in caught]
@@ -220,7 +220,8 @@ def train_fold(algorithm, params, X, y, train, held, names):
 def tune(argv):
     """Do what ``mcboost-tune``'s arguments ask."""
     arguments, fixed, space, combinations, weights = read_arguments(argv)
-    algorithm, note = arguments.algorithm, notifier(PROGRAM, arguments.quiet)
+    algorithm = arguments.algorithm
+    note = notifier(PROGRAM, arguments.quiet)
     with importing():
         import joblib  # noqa: F401  Ctrl-C is safe here
 
@@ -237,9 +238,6 @@ def tune(argv):
         )
     for notice in arguments.unused:
         note(notice)
-    scoring = fixed.get("scoring")
-    if scoring and not arguments.best_by and next(iter(metrics_of(scoring))) != by:
-        note(f"--metric does not rank the combinations; {by} does, unless --best-by names another")
     for combination in combinations:
         check_training(arguments, made(algorithm, {**fixed, **combination}, 1), lists)
     check_target(arguments.model_file)
@@ -306,10 +304,10 @@ def write_results(arguments, combinations, measured, names, by, options):
     """Write all combinations to the CSV file, print the best ones, and return the index of the best."""
     import numpy as np
 
-    mean, deviation = measured.mean(axis=1), measured.std(axis=1, ddof=1)
-    # Sums of fold errors differ in the last bit even if the same rows are wrong.
-    rank = mean[:, names.index(by)].round(9)
-    order = np.lexsort((mean[:, names.index("log_loss")], -rank if by.startswith("f1") else rank))
+    mean = measured.mean(axis=1)
+    deviation = measured.std(axis=1, ddof=1)
+    rank = mean[:, names.index(by)]
+    order = np.argsort(-rank if by.startswith("f1") else rank, kind="stable")
     n = len(names)
     with whole_file(arguments.results, "file of results") as stream:
         table = csv.writer(stream, lineterminator="\n")
@@ -339,7 +337,8 @@ def write_results(arguments, combinations, measured, names, by, options):
         values = " ".join(f"{mean[i, j]:12.4g} {deviation[i, j]:9.4g}" for j in range(n))
         words = shlex.join(words_of(combinations[i], options))
         print(f"{values} {mean[i, n]:8.6g} {mean[i, n + 1]:8.3g}  {words}")
-    print(f"All {counted(len(order), 'combination')}: {arguments.results}")
+    if len(order) > SHOWN:
+        print(f"... and {len(order) - SHOWN} more in {arguments.results}")
     print(f"Best: {shlex.join(words_of(combinations[order[0]], options))}")
     return int(order[0])
 

@@ -20,15 +20,19 @@ class Curve:
 
     def after_round(self, state):
         """Measure the rows of the validation set named "held", the last of all."""
-        held, link = state.validation.named("held"), state.booster.probabilities
-        scores = state.validation.scores[-len(held.codes) :]
-        if held.codes.ndim == 2:
+        validation_set = state.validation.named("held")
+        link = state.booster.probabilities
+        scores = state.validation.scores[-len(validation_set.codes) :]
+        if validation_set.codes.ndim == 2:
             self.rows.append(
-                (labels.hamming_loss(scores, held, link), labels.cross_entropy(scores, held, link))
+                (
+                    labels.hamming_loss(scores, validation_set, link),
+                    labels.cross_entropy(scores, validation_set, link),
+                )
             )
             return
-        loss = np.nan if link == "none" else log_loss(scores, held, link)
-        self.rows.append((error(scores, held, link), loss))
+        loss = np.nan if link == "none" else log_loss(scores, validation_set, link)
+        self.rows.append((error(scores, validation_set, link), loss))
 
 
 def folds_of(y, folds, seed):
@@ -46,7 +50,8 @@ def folds_of(y, folds, seed):
     if folds > counts.max():
         raise ValueError(f"-v {folds}: {few_rows(counts.max())}")
     if folds > counts.min():
-        rare, rows = labels[counts.argmin()], counted(counts.min(), "row")
+        rare = labels[counts.argmin()]
+        rows = counted(counts.min(), "row")
         warnings.warn(
             f"-v {folds}: class {rare} has only {rows}, so some folds hold out no row of it",
             stacklevel=2,
@@ -54,20 +59,20 @@ def folds_of(y, folds, seed):
     return stratified(y, folds, seed or 0)
 
 
-def measure(estimator, X, y, train, held, libsvm_c=None, **more):
+def measure(estimator, X, y, train, held_out, libsvm_c=None, **options):
     """Train on some rows; the number of others that are predicted right, and error and log loss (or NaN) by name.
 
     Of an indicator the rows whose labels are all right, and the metrics of rows with any number of labels.
     """
     if libsvm_c is not None:
         estimator.C = libsvm_c * len(train)
-    model = estimator.fit(X[train], y[train], **more).model_
+    model = estimator.fit(X[train], y[train], **options).model_
     if y.ndim == 2:
-        scores = model.raw_scores(X[held])
-        whole = ((scores > model.thresholds) == y[held]).all(axis=1).sum()
-        return whole, measures(scores, model.thresholds, y[held])
-    loss = mean_log_loss(model, X[held], y[held]) if model.has_probabilities else np.nan
-    right = model.predict(X[held]) == y[held]
+        scores = model.raw_scores(X[held_out])
+        n_exact = ((scores > model.thresholds) == y[held_out]).all(axis=1).sum()
+        return n_exact, measures(scores, model.thresholds, y[held_out])
+    loss = mean_log_loss(model, X[held_out], y[held_out]) if model.has_probabilities else np.nan
+    right = model.predict(X[held_out]) == y[held_out]
     return right.sum(), {"error": 1 - right.mean(), "log_loss": loss}
 
 
@@ -76,16 +81,23 @@ def cross_validate(estimator, X, y, arguments):
 
     Of lists of labels the share of rows whose labels are all right, then the lines of ``mcboost-predict``.
     """
-    folds, params = arguments.cross_validation, values_of(estimator)
-    hits, found, curves = 0, [], []
-    for train, held in folds_of(y, folds, params.get("random_state")):
-        more, curve = {}, Curve()
+    folds = arguments.cross_validation
+    params = values_of(estimator)
+    hits = 0
+    fold_metrics = []
+    curves = []
+    for train, held_out in folds_of(y, folds, params.get("random_state")):
+        options = {}
+        curve = Curve()
         if arguments.curve:
-            more = {"validation_sets": {"held": (X[held], y[held])}, "callbacks": [curve]}
+            options = {
+                "validation_sets": {"held": (X[held_out], y[held_out])},
+                "callbacks": [curve],
+            }
         new = type(estimator)(**params)
-        right, one = measure(new, X, y, train, held, arguments.libsvm_c, **more)
+        right, metrics = measure(new, X, y, train, held_out, arguments.libsvm_c, **options)
         hits += right
-        found.append(list(one.values()))
+        fold_metrics.append(list(metrics.values()))
         curves.append(curve.rows)
     titles = (
         {"error": "Error", "log_loss": "Log Loss"}
@@ -96,7 +108,7 @@ def cross_validate(estimator, X, y, arguments):
         f"Cross Validation {'Accuracy' if y.ndim == 1 else 'Exact Match'} = {100 * hits / len(y):g}%"
     )
     for name, mean, spread in zip(
-        one, np.mean(found, axis=0), np.std(found, axis=0, ddof=1), strict=True
+        metrics, np.mean(fold_metrics, axis=0), np.std(fold_metrics, axis=0, ddof=1), strict=True
     ):
         of_folds = f"(mean and deviation of {folds} folds)"
         if name == "error":

@@ -80,20 +80,21 @@ def read_part(workers, arguments, note, allows_missing):
     from pymcboost.data.svmlight import load_stream
     from pymcboost.data.textblocks import LineRange
 
-    path, base = arguments.training_file, arguments.base
+    path = arguments.training_file
+    base = arguments.base
     with LineRange(path, workers.rank, workers.size) as stream:
         lines = before(workers, stream.count_lines())
-        how = {
+        options = {
             "n_features": arguments.n_features,
             "base": base if base == "auto" else int(base),
             "lines": lines,
         }
-        data, _, entries = load_stream(stream, path, stream.end - stream.begin, **how)
+        data, _, entries = load_stream(stream, path, stream.end - stream.begin, **options)
     begin = int(rows_of_all(workers, path, data, note)[: workers.rank].sum())
     check_row_labels(path, data, begin)
-    found = Rows(data.X, data.y.astype("int64"), data.base, entries=entries)
-    check_values(path, found, allows_missing, begin)
-    return found
+    rows = Rows(data.X, data.y.astype("int64"), data.base, entries=entries)
+    check_values(path, rows, allows_missing, begin)
+    return rows
 
 
 def agreed(workers, data, note, n_features=None):
@@ -107,22 +108,24 @@ def agreed(workers, data, note, n_features=None):
     width = n_features or int(workers.maximum(np.array([data.X.shape[1] + shift]))[0])
     if not width:
         raise ValueError("no row has a feature; if that is intended, give n_features")
-    own = data.X[:, : width - shift]
-    n_rows = own.shape[0]
+    matrix = data.X[:, : width - shift]
+    n_rows = matrix.shape[0]
     n_all, entries = workers.sum(np.array([n_rows, data.entries])).tolist()
     dense = better_dense(n_all, width, entries)
     if dense:
         X = np.zeros((n_rows, width), dtype=np.float32)
-        X[:, shift : shift + own.shape[1]] = own.toarray() if hasattr(own, "toarray") else own
+        X[:, shift : shift + matrix.shape[1]] = (
+            matrix.toarray() if hasattr(matrix, "toarray") else matrix
+        )
     else:
         import scipy.sparse
 
-        own = scipy.sparse.csr_matrix(own)
+        matrix = scipy.sparse.csr_matrix(matrix)
         X = scipy.sparse.csr_matrix(
-            (own.data, own.indices + shift, own.indptr), shape=(n_rows, width)
+            (matrix.data, matrix.indices + shift, matrix.indptr), shape=(n_rows, width)
         )
-    held = "densely" if dense else "sparse"
-    note(f"process {workers.rank} of {workers.size}: {n_rows} rows, {width} features, held {held}")
+    form = "densely" if dense else "sparse"
+    note(f"process {workers.rank} of {workers.size}: {n_rows} rows, {width} features, held {form}")
     return data._replace(X=X, base=base)
 
 

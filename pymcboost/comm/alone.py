@@ -29,7 +29,10 @@ class Alone:
         Size of their arrays in bytes. Scattered sums count half, because they transfer half as much.
     """
 
-    size, rank, beside, scattered = 1, 0, 1, float("inf")
+    size = 1
+    rank = 0
+    beside = 1
+    scattered = float("inf")
     row_number = None
     n_sums = n_bytes = 0
 
@@ -122,12 +125,12 @@ class Alone:
         """
         return array
 
-    def exchange(self, what):
+    def exchange(self, item):
         """Collect an object from every worker.
 
         Parameters
         ----------
-        what : object
+        item : object
             Object of this worker, which can be pickled.
 
         Returns
@@ -135,7 +138,7 @@ class Alone:
         list
             Objects of all workers, in the order of their ranks.
         """
-        return [what]
+        return [item]
 
     def check(self, stop=False):
         """Check whether any worker wants to stop the training.
@@ -166,12 +169,12 @@ class Alone:
             The error, which this worker raises afterwards.
         """
 
-    def broadcast(self, what):
+    def broadcast(self, item):
         """Send an object from worker 0 to all workers.
 
         Parameters
         ----------
-        what : object
+        item : object
             Object of this worker, which can be pickled. Only the one of worker 0 is used.
 
         Returns
@@ -179,7 +182,7 @@ class Alone:
         object
             The object of worker 0.
         """
-        return what
+        return item
 
 
 ALONE = Alone()

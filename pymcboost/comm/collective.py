@@ -36,22 +36,25 @@ class CollectiveWorkers(Several):
     """
 
     def __init__(self, stopped=None, row_number=None):
-        self._module, self._stopped, self.row_number = collective(), stopped, row_number
+        self._module = collective()
+        self._stopped = stopped
+        self.row_number = row_number
         self.n_sums = self.n_bytes = 0
-        self.size, self.rank = self._module.get_world_size(), self._module.get_rank()
+        self.size = self._module.get_world_size()
+        self.rank = self._module.get_rank()
         names = self.exchange(self._module.get_processor_name()) if self.size > 1 else [""]
         self.beside = names.count(names[self.rank])
 
     def gather(self, array, lengths, owner):
         """See `Alone`."""
         self.check_operation(operation("collection", array.dtype, array.shape[1:]))
-        found = self.joined(array, lengths)
-        return found if self.rank == owner else found[:0]
+        joined = self.joined(array, lengths)
+        return joined if self.rank == owner else joined[:0]
 
-    def broadcast(self, what):
+    def broadcast(self, item):
         """See `Alone`."""
         self._here()
-        return self._module.broadcast(what, 0)
+        return self._module.broadcast(item, 0)
 
     def check(self, stop=False):
         """See `Alone`."""
@@ -64,20 +67,20 @@ class CollectiveWorkers(Several):
         """See `Several`: each array at its place among zeros, added up."""
         if array.dtype == np.uint8:  # which is not summed
             return self.joined(array.astype(np.int64), lengths).astype(np.uint8)
-        found = np.zeros((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
+        arrays = np.zeros((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
         begin = lengths[: self.rank].sum()
-        found[begin : begin + len(array)] = array
-        return self._reduce(found, "sum")
+        arrays[begin : begin + len(array)] = array
+        return self._reduce(arrays, "sum")
 
     def _state(self, state):
         return self._reduce(state, "max", counted=False)
 
-    def _reduce(self, array, how, counted=True):
+    def _reduce(self, array, operation, counted=True):
         self._here()
         self.n_sums += counted
         self.n_bytes += array.nbytes * counted
         if array.size:
-            operator = self._module.Op.MAX if how == "max" else self._module.Op.SUM
+            operator = self._module.Op.MAX if operation == "max" else self._module.Op.SUM
             array[...] = self._module.allreduce(array, operator).reshape(
                 array.shape
             )  # older versions give it flat

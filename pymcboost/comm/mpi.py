@@ -16,7 +16,9 @@ from pymcboost.comm.several import NO_OPERATION, Several, operation
 LONGEST = 2000
 # A wait looks so often, offering its core to others each time, before it sleeps for so many seconds in between. Workers
 # that share cores sleep sooner: the one that is waited for needs the core.
-LOOKS, LOOKS_SHARED, SLEEP = 2000, 1000, 2e-5
+LOOKS = 2000
+LOOKS_SHARED = 1000
+SLEEP = 2e-5
 
 
 # Windows has no such call.
@@ -52,17 +54,18 @@ class MPIWorkers(Several):
             raise ValueError(
                 f"MPIWorkers: timeout={timeout!r} is not allowed; it must be a number of seconds above 0"
             )
-        self._mpi, self._comm, self.timeout = MPI, comm.Dup(), float(timeout)
-        self.size, self.rank = comm.Get_size(), comm.Get_rank()
+        self._mpi = MPI
+        self._comm = comm.Dup()
+        self.timeout = float(timeout)
+        self.size = comm.Get_size()
+        self.rank = comm.Get_rank()
         near = comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.beside = near.Get_size()
         near.Free()
         self.n_sums = self.n_bytes = 0
-        self._failed, self._interrupted, self._looks = (
-            False,
-            False,
-            LOOKS if self.beside <= _cores() else LOOKS_SHARED,
-        )
+        self._failed = False
+        self._interrupted = False
+        self._looks = LOOKS if self.beside <= _cores() else LOOKS_SHARED
 
     def sum_scatter(self, array, lengths, sure=False):
         """See `Alone`."""
@@ -71,31 +74,31 @@ class MPIWorkers(Several):
         self.n_sums += 1
         self.n_bytes += array.nbytes // 2
         counts = lengths * int(np.prod(array.shape[1:], dtype=np.int64))
-        own = np.empty_like(
+        share = np.empty_like(
             array[: lengths[self.rank]]
         )  # in place, MPICH 5.0.2 copies a part over itself
-        self._wait(self._comm.Ireduce_scatter(array, own, counts, self._mpi.SUM))
-        array[: len(own)] = own
-        return array[: len(own)]
+        self._wait(self._comm.Ireduce_scatter(array, share, counts, self._mpi.SUM))
+        array[: len(share)] = share
+        return array[: len(share)]
 
     def joined(self, array, lengths):
         """See `Several`."""
-        found = np.empty((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
+        joined = np.empty((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
         counts = lengths * int(np.prod(array.shape[1:], dtype=np.int64))
-        self._wait(self._comm.Iallgatherv(np.ascontiguousarray(array), [found, counts]))
-        return found
+        self._wait(self._comm.Iallgatherv(np.ascontiguousarray(array), [joined, counts]))
+        return joined
 
     def gather(self, array, lengths, owner):
         """See `Alone`."""
         self.check_operation(operation("collection", array.dtype, array.shape[1:]))
-        found = np.empty(lengths.sum() if self.rank == owner else 0, dtype=array.dtype)
-        to = [found, lengths] if self.rank == owner else None
+        joined = np.empty(lengths.sum() if self.rank == owner else 0, dtype=array.dtype)
+        to = [joined, lengths] if self.rank == owner else None
         self._wait(self._comm.Igatherv(array, to, root=owner))
-        return found
+        return joined
 
-    def broadcast(self, what):
+    def broadcast(self, item):
         """See `Alone`."""
-        return self.exchange(what if self.rank == 0 else None)[0]
+        return self.exchange(item if self.rank == 0 else None)[0]
 
     def check(self, stop=False):
         """See `Alone`."""
@@ -152,11 +155,12 @@ class MPIWorkers(Several):
         state = self._reduce(state, "max", counted=False)
         if not state[0]:
             return state
-        self._failed, rank = True, int(state[0]) - 1
+        self._failed = True
+        rank = int(state[0]) - 1
         words = np.zeros(LONGEST, dtype=np.uint8)
         if rank == self.rank:
-            own = np.frombuffer(text.encode()[:LONGEST], dtype=np.uint8)
-            words[: len(own)] = own
+            encoded = np.frombuffer(text.encode()[:LONGEST], dtype=np.uint8)
+            words[: len(encoded)] = encoded
         self._wait(self._comm.Ibcast(words, root=rank))
         told = words.tobytes().rstrip(b"\0").decode(errors="replace")
         raise WorkerError(f"worker {rank} of {self.size} failed: {told}")
@@ -165,12 +169,12 @@ class MPIWorkers(Several):
         self._failed = True
         return super()._mismatch(said)
 
-    def _reduce(self, array, how, counted=True):
+    def _reduce(self, array, operation, counted=True):
         self.n_sums += counted
         self.n_bytes += array.nbytes * counted
         self._wait(
             self._comm.Iallreduce(
-                self._mpi.IN_PLACE, array, self._mpi.MAX if how == "max" else self._mpi.SUM
+                self._mpi.IN_PLACE, array, self._mpi.MAX if operation == "max" else self._mpi.SUM
             )
         )
         return array

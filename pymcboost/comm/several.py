@@ -16,9 +16,9 @@ NO_OPERATION = (0, 0)
 
 def lengths(comm, n):
     """How many of something every worker has, of which this one has n: int64 (size,)."""
-    found = np.zeros(comm.size, dtype=np.int64)
-    found[comm.rank] = n
-    return comm.sum(found)
+    n_of_worker = np.zeros(comm.size, dtype=np.int64)
+    n_of_worker[comm.rank] = n
+    return comm.sum(n_of_worker)
 
 
 def before(comm, n):
@@ -43,9 +43,9 @@ def shares(sizes, n):
     return np.searchsorted(owner, np.arange(n + 1))
 
 
-def operation(what, dtype, shape):
+def operation(name, dtype, shape):
     """An operation in words, which all workers must have alike."""
-    return f"{what} of {np.dtype(dtype)} {tuple(shape)}"
+    return f"{name} of {np.dtype(dtype)} {tuple(shape)}"
 
 
 def caller():
@@ -60,7 +60,11 @@ def caller():
 
 def mismatch(operations):
     """The error of workers of which some are in another operation than the others."""
-    rank = next(i for i, one in enumerate(operations) if one != operations[0])
+    rank = next(
+        i
+        for i, operation_of_worker in enumerate(operations)
+        if operation_of_worker != operations[0]
+    )
     return WorkerError(
         f"the workers are out of step: worker 0 has the {operations[0]}, worker {rank} the "
         f"{operations[rank]}; all must perform the same operation on arrays of the same dtype "
@@ -103,14 +107,15 @@ class Several:
 
     def _mismatch(self, said):
         words = np.zeros((self.size, LONGEST_NAME), dtype=np.int64)
-        own = np.frombuffer(f"{said} in {caller()}".encode()[:LONGEST_NAME], dtype=np.uint8)
-        words[self.rank, : len(own)] = own
+        encoded = np.frombuffer(f"{said} in {caller()}".encode()[:LONGEST_NAME], dtype=np.uint8)
+        words[self.rank, : len(encoded)] = encoded
         words = self._reduce(words, "max", counted=False).astype(np.uint8)
         return mismatch([row.tobytes().rstrip(b"\0").decode(errors="replace") for row in words])
 
     def sum_scatter(self, array, lengths, sure=False):
         """See `Alone`: the sum of all is taken."""
-        begin, n = lengths[: self.rank].sum(), lengths[self.rank]
+        begin = lengths[: self.rank].sum()
+        n = lengths[self.rank]
         array[:n] = self.sum(array, sure)[begin : begin + n]
         return array[:n]
 
@@ -119,9 +124,9 @@ class Several:
         self.check_operation(operation("concatenation", array.dtype, array.shape[1:]))
         return self.joined(array, lengths(self, len(array)))
 
-    def exchange(self, what):
+    def exchange(self, item):
         """See `Alone`."""
-        text = np.frombuffer(pickle.dumps(what), dtype=np.uint8)
+        text = np.frombuffer(pickle.dumps(item), dtype=np.uint8)
         size = lengths(self, len(text))
         return [
             pickle.loads(part.tobytes())

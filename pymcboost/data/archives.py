@@ -35,8 +35,10 @@ class _Streams(io.RawIOBase):
     """
 
     def __init__(self, path, decompressor):
-        self._file, self._new = open(path, "rb", buffering=0), decompressor
-        self._stream, self._rest = decompressor(), b""
+        self._file = open(path, "rb", buffering=0)
+        self._new = decompressor
+        self._stream = decompressor()
+        self._rest = b""
 
     def readable(self):
         return True
@@ -47,7 +49,8 @@ class _Streams(io.RawIOBase):
                 self._rest = self._file.read(BLOCK)
                 if not self._rest:
                     raise EOFError("it ends in the middle of a stream")
-            data, self._rest = self._stream.decompress(self._rest, len(view)), b""
+            data = self._stream.decompress(self._rest, len(view))
+            self._rest = b""
             if data:
                 view[: len(data)] = data
                 return len(data)
@@ -61,7 +64,8 @@ class _Streams(io.RawIOBase):
             if not block:
                 return False
             rest = block.lstrip(b"\0")
-        self._stream, self._rest = self._new(), rest
+        self._stream = self._new()
+        self._rest = rest
         return True
 
     def close(self):
@@ -90,7 +94,12 @@ def other_format(start, name=None):
             )
             return f"this is compressed data; {remedy}"
     return next(
-        (f"this is {what}" for magic, what in OTHER.items() if start.startswith(magic)), None
+        (
+            f"this is {description}"
+            for magic, description in OTHER.items()
+            if start.startswith(magic)
+        ),
+        None,
     )
 
 

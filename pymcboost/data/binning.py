@@ -62,18 +62,14 @@ class Bins:
         _bins.take_columns(self.codes, rows, codes, counts, n_threads)
         comm.sum(counts)
         columns = np.arange(len(codes))
-        missing, mode, mode_rows = (
-            counts[columns, self.n_bins],
-            counts.argmax(axis=1),
-            counts.max(axis=1),
-        )
-        cuts, low, high, n_bins, levels = (
-            [*self.cuts],
-            [*self.low],
-            [*self.high],
-            self.n_bins.copy(),
-            {**self.levels},
-        )
+        missing = counts[columns, self.n_bins]
+        mode = counts.argmax(axis=1)
+        mode_rows = counts.max(axis=1)
+        cuts = [*self.cuts]
+        low = [*self.low]
+        high = [*self.high]
+        n_bins = self.n_bins.copy()
+        levels = {**self.levels}
         is_bin = np.arange(counts.shape[1]) < self.n_bins[:, None]
         for f in np.flatnonzero((is_bin & (counts == 0)).any(axis=1)).tolist():
             n = self.n_bins[f]
@@ -92,24 +88,22 @@ class Bins:
             codes,
             cuts,
             low,
-            high,
-            n_bins,
-            self.distinct,
-            missing,
-            mode.astype(np.int32),
-            mode_rows,
+            high=high,
+            n_bins=n_bins,
+            distinct=self.distinct,
+            missing=missing,
+            mode=mode.astype(np.int32),
+            mode_rows=mode_rows,
             levels=levels,
         )
 
     def bounded(self, weight, least, comm):
         """Merge outer bins until the values on each side of every cut have a weight of at least ``least``."""
-        codes, cuts, low, high, n_bins = (
-            self.codes.copy(),
-            [*self.cuts],
-            [*self.low],
-            [*self.high],
-            self.n_bins.copy(),
-        )
+        codes = self.codes.copy()
+        cuts = [*self.cuts]
+        low = [*self.low]
+        high = [*self.high]
+        n_bins = self.n_bins.copy()
         most = int(n_bins.max(initial=0)) + 1
         mass = np.array([np.bincount(column, weight, most) for column in codes]).reshape(
             len(codes), most
@@ -128,7 +122,8 @@ class Bins:
         counts = comm.sum(
             np.array([np.bincount(column, minlength=most) for column in codes]).reshape(mass.shape)
         )
-        mode, mode_rows = counts.argmax(axis=1).astype(np.int32), counts.max(axis=1)
+        mode = counts.argmax(axis=1).astype(np.int32)
+        mode_rows = counts.max(axis=1)
         return replace(
             self,
             codes=codes,
@@ -186,7 +181,9 @@ class SortedColumns:
         order = self.order if used.all() else self.order[np.repeat(used, lengths)]
         ptr = np.concatenate(([0], np.cumsum(lengths[columns]))).astype(np.int64)
         cuts = [self.cuts[f] for f in columns]
-        return SortedColumns(ptr, order, cuts, self.n_missing[columns], self.default_at[columns])
+        return SortedColumns(
+            ptr, order, cuts, n_missing=self.n_missing[columns], default_at=self.default_at[columns]
+        )
 
     def missing_rows(self, f):
         """Training rows in which the sparse column f is missing."""
@@ -214,7 +211,9 @@ class SparseBins:
 
 def bin_dense(data, max_bins, n_threads):
     """Bin the columns of ``data`` (`TrainingRows`) into at most ``max_bins`` bins each, including missing values."""
-    X, m, d = data.X, data.n_rows, data.n_features
+    X = data.X
+    m = data.n_rows
+    d = data.n_features
     codes = aligned_zeros((d, m), np.uint8)
     low, high = (
         np.empty((d, MOST_CODES), dtype=np.float32),
@@ -230,9 +229,22 @@ def bin_dense(data, max_bins, n_threads):
         else (data.weight, data.least_weight)
     )
     _bins.bin_columns(
-        X, data.rows, weight, max_bins, least, codes, low, high, n_bins, distinct, missing, mode, mode_rows, bad,
+        X,
+        data.rows,
+        weight,
+        max_bins,
+        least,
+        codes,
+        low,
+        high,
+        n_bins,
+        distinct,
+        missing,
+        mode,
+        mode_rows,
+        bad,
         n_threads,
-    )  # fmt: skip
+    )
     data.refuse_infinite(bad)
     low, high = ([ends[f, : n_bins[f]] for f in range(d)] for ends in (low, high))
     cuts = [cuts_between(*ends) for ends in zip(low, high, strict=True)]
@@ -241,18 +253,16 @@ def bin_dense(data, max_bins, n_threads):
 
 def bin_exactly(data, bins, columns, n_threads):
     """Give each distinct value of these columns its own bin; codes then take two bytes."""
-    codes, cuts, n_bins = (
-        aligned_zeros(bins.codes.shape, np.uint16),
-        list(bins.cuts),
-        bins.n_bins.copy(),
-    )
+    codes = aligned_zeros(bins.codes.shape, np.uint16)
+    cuts = list(bins.cuts)
+    n_bins = bins.n_bins.copy()
     low, high = list(bins.low), list(bins.high)
     codes[:] = bins.codes
     for f in columns:
-        found = sort_dense(data, np.array([f]), 0.0, n_threads)
-        ends = found.order < 0
-        codes[f, np.where(ends, ~found.order, found.order)] = np.cumsum(ends) - ends
-        (cuts[f],) = found.cuts
+        presorted = sort_dense(data, np.array([f]), 0.0, n_threads)
+        ends = presorted.order < 0
+        codes[f, np.where(ends, ~presorted.order, presorted.order)] = np.cumsum(ends) - ends
+        (cuts[f],) = presorted.cuts
         n_bins[f] = len(cuts[f]) + 1
         value = np.unique(np.asarray(data.X[data.rows, f], dtype=np.float32))
         low[f] = high[f] = value[~np.isnan(value)]
@@ -261,7 +271,8 @@ def bin_exactly(data, bins, columns, n_threads):
 
 def sort_dense(data, columns, least, n_threads):
     """Sort these columns; the values on each side of a cut have a weight of at least ``least``."""
-    m, c = data.n_rows, len(columns)
+    m = data.n_rows
+    c = len(columns)
     order = np.empty((c, m), dtype=np.int32)
     cuts = np.empty((c, m), dtype=np.float32)
     n_cuts, n_missing = np.empty(c, dtype=np.int64), np.empty(c, dtype=np.int64)
@@ -279,24 +290,44 @@ def sort_dense(data, columns, least, n_threads):
     )
     ptr = np.arange(c + 1, dtype=np.int64) * m
     cuts = [cuts[s, : n_cuts[s]].copy() for s in range(c)]
-    return SortedColumns(ptr, order.ravel(), cuts, n_missing, np.full(c, -1, dtype=np.int64))
+    return SortedColumns(
+        ptr, order.ravel(), cuts, n_missing=n_missing, default_at=np.full(c, -1, dtype=np.int64)
+    )
 
 
 def sort_sparse(data, least, n_threads):
     """Sort the sparse columns that have entries, like `sort_dense`; return their numbers and the sorted columns."""
     feature, columns = filled(data)
-    d, nnz = len(feature), columns.nnz
-    order, cuts = np.empty(nnz, dtype=np.int32), np.empty(nnz + d, dtype=np.float32)
+    d = len(feature)
+    nnz = columns.nnz
+    order = np.empty(nnz, dtype=np.int32)
+    cuts = np.empty(nnz + d, dtype=np.float32)
     n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
     ptr = columns.indptr.astype(np.int64)
     _bins.sort_sparse_columns(
-        ptr, columns.indices.astype(np.int32, copy=False), columns.data, data.weight, least, order, cuts, n_cuts,
-        n_missing, default_at, bad, n_threads,
-    )  # fmt: skip
+        ptr,
+        columns.indices.astype(np.int32, copy=False),
+        columns.data,
+        data.weight,
+        least,
+        order,
+        cuts,
+        n_cuts,
+        n_missing,
+        default_at,
+        bad,
+        n_threads,
+    )
     data.refuse_infinite(bad, feature)
     cuts = Cuts(cuts, ptr[:-1] + np.arange(d), n_cuts)
     return feature, SortedColumns(
-        ptr, order, cuts, n_missing, default_at, columns.indices, columns.data
+        ptr,
+        order,
+        cuts,
+        n_missing=n_missing,
+        default_at=default_at,
+        rows=columns.indices,
+        values=columns.data,
     )
 
 
@@ -327,29 +358,42 @@ def filled(data):
 
 def bin_sparse(data, max_bins, n_threads):
     """Bin the columns of sparse data; in small data, every distinct value gets a bin."""
-    feature, found = sort_sparse(data, 0.0, n_threads)
-    ptr, order, default_at, cuts = found.ptr, found.order, found.default_at, [*found.cuts]
-    d, ends = len(feature), order < 0
+    feature, presorted = sort_sparse(data, 0.0, n_threads)
+    ptr = presorted.ptr
+    order = presorted.order
+    default_at = presorted.default_at
+    cuts = [*presorted.cuts]
+    d = len(feature)
+    ends = order < 0
     column = np.repeat(np.arange(d), np.diff(ptr))
     place = np.arange(len(order)) - ptr[column]
     runs = np.concatenate(([0], np.cumsum(ends)))
     bins = runs[:-1] - runs[ptr[column]]
     bins += (default_at[column] >= 0) & (place >= default_at[column])
-    missing_entry = place >= (np.diff(ptr) - found.n_missing)[column]
-    n_bins = found.cuts.count + 1
+    missing_entry = place >= (np.diff(ptr) - presorted.n_missing)[column]
+    n_bins = presorted.cuts.count + 1
     before = np.where(default_at >= 0, ptr[:-1] + np.maximum(default_at, 0), ptr[:-1])
     mode = np.where(default_at >= 0, runs[before] - runs[ptr[:-1]], 0)
     lossy = n_bins > max_bins if data.dtype == np.float32 else np.zeros(d, dtype=bool)
     for f in np.flatnonzero(lossy):
         part = slice(ptr[f], ptr[f + 1])
         values = ~missing_entry[part]
-        bins[part], cuts[f], mode[f] = _merge_bins(bins[part], values, cuts[f], mode[f], max_bins)
+        bins[part], cuts[f], mode[f] = _merge_bins(
+            bins[part], values, cuts[f], mode=mode[f], max_bins=max_bins
+        )
         n_bins[f] = len(cuts[f]) + 1
     bins[missing_entry] = n_bins[column[missing_entry]]
     row = np.where(ends, ~order, order)
     outside = bins != mode[column]
     return SparseBins(
-        feature, column[outside], row[outside], bins[outside], cuts, n_bins, found.n_missing, mode
+        feature,
+        column[outside],
+        row[outside],
+        bin=bins[outside],
+        cuts=cuts,
+        n_bins=n_bins,
+        n_missing=presorted.n_missing,
+        mode=mode,
     )
 
 

@@ -26,13 +26,15 @@ from pymcboost.model.columns import (
     refuse_repeated_names,
     wrong_value,
 )
-from pymcboost.model.rows import joined, names_labels, own, own_labels
+from pymcboost.model.rows import as_numpy, joined, names_labels, own_labels
 from pymcboost.threads import available_memory, in_words, share_of_memory
 
 # Number of bytes of a block that are processed at once.
 PIECE = 1 << 24
 # Limits of the sample from which bins are computed: its numbers, and its rows.
-MOST_NUMBERS, FEWEST_SAMPLED, MOST_SAMPLED = 1 << 26, 1 << 14, 1 << 18
+MOST_NUMBERS = 1 << 26
+FEWEST_SAMPLED = 1 << 14
+MOST_SAMPLED = 1 << 18
 # Key that scrambles row numbers to draw the sample.
 SEED = 1
 # The kernels number rows in 32 bits.
@@ -53,7 +55,8 @@ class Blocks:
                 "from_blocks: the source must be an iterable or a function, not "
                 f"{type(source).__name__}"
             )
-        self.source, self.categorical_features = source, categorical_features
+        self.source = source
+        self.categorical_features = categorical_features
 
     def read(self):
         """Start one pass over the blocks."""
@@ -118,7 +121,15 @@ def joined_rows(blocks, *, max_bins, comm, n_threads):
     values = sample.of_all(first.n_features, comm)
     levels = first.levels_of_all(comm)
     categories = _categories(levels, first)
-    rows = JoinedRows(values, y, weight, init_score, first.head, categories, values)
+    rows = JoinedRows(
+        values,
+        y,
+        weight,
+        init_score=init_score,
+        head=first.head,
+        categories=categories,
+        sample=values,
+    )
     if sample.has_all:
         return rows
     weight = np.ones(len(values)) if weight is None else weight[sample.places]
@@ -137,7 +148,10 @@ def joined_rows(blocks, *, max_bins, comm, n_threads):
 
 def _read_first(first, comm):
     """Labels, weights, initial scores and, for a single worker, a sample from the first pass."""
-    labels, weights, scores, sample = [], [], [], Sample()
+    labels = []
+    weights = []
+    scores = []
+    sample = Sample()
     for X, y, weight, init_score in first:
         labels.append(y.copy())  # a copy, because it may be a column of its block, which is freed
         weights += [] if weight is None else [weight.copy()]
@@ -179,8 +193,12 @@ class Sample:
     """
 
     def __init__(self, number=None):
-        self.has_all, self._number, self._n_rows = True, number, 0
-        self._halvings, self._parts, self._places = 0, [], []
+        self.has_all = True
+        self._number = number
+        self._n_rows = 0
+        self._halvings = 0
+        self._parts = []
+        self._places = []
 
     def add(self, X):
         """Consider more rows for the sample. Selected rows are copied."""
@@ -214,13 +232,14 @@ class Sample:
 
     def _drop(self, parts):
         """Keep the rows of these parts whose scrambled numbers are small enough."""
-        for at in range(len(self._parts))[parts]:
-            X, places = self._parts[at], self._places[at]
+        for part in range(len(self._parts))[parts]:
+            X, places = self._parts[part], self._places[part]
             if self._halvings:
                 number = places if self._number is None else self._number[places]
                 taken = scrambled(number, SEED) < np.uint64(1) << np.uint64(64 - self._halvings)
                 X, places = X[taken], places[taken]
-            self._parts[at], self._places[at] = X.copy(), places
+            self._parts[part] = X.copy()
+            self._places[part] = places
 
 
 def most_rows(n_features):
@@ -246,7 +265,9 @@ def _bins_of_sample(values, weight, max_bins, levels, comm, n_threads):
     bins = bin_rows(
         WeightedRows(values, rows, weight[rows], comm=comm, exact=True), max_bins, n_threads
     )
-    low, high, n_bins = [*bins.low], [*bins.high], np.maximum(bins.n_bins, 1)
+    low = [*bins.low]
+    high = [*bins.high]
+    n_bins = np.maximum(bins.n_bins, 1)
     for f in np.flatnonzero(bins.n_bins == 0).tolist():  # all values in the sample are missing
         low[f] = high[f] = np.zeros(1, dtype=np.float32)
     for f, codes in levels.items():
@@ -290,7 +311,8 @@ def _coded(reading, bins, codes, comm, n_threads):
         begin += len(X)
     comm.sum(counts)
     missing = counts[np.arange(d), bins.n_bins]
-    mode, mode_rows = counts.argmax(axis=1).astype(np.int32), counts.max(axis=1)
+    mode = counts.argmax(axis=1).astype(np.int32)
+    mode_rows = counts.max(axis=1)
     return replace(bins, codes=codes, missing=missing, mode=mode, mode_rows=mode_rows)
 
 
@@ -298,15 +320,23 @@ class _Reading:
     """One pass over the blocks: checks them, and yields (X, y, sample_weight or None, init_score or None) in pieces."""
 
     def __init__(self, source, categorical_features):
-        self.source, self.wanted, self.levels = source, categorical_features, {}
+        self.source = source
+        self.wanted = categorical_features
+        self.levels = {}
         if not isinstance(source, Iterable) and not hasattr(source, "__getitem__"):
             raise TypeError(
                 "from_blocks: the function must return or yield blocks, not "
                 f"{type(source).__name__}"
             )
-        self.n_rows, self.n_features, self.head, self.names = 0, None, None, None
-        self.weighted, self.no_labels, self.no_scores = None, None, None
-        self.crc, self.kinds = [0, 0, 0, 0], {}
+        self.n_rows = 0
+        self.n_features = None
+        self.head = None
+        self.names = None
+        self.weighted = None
+        self.no_labels = None
+        self.no_scores = None
+        self.crc = [0, 0, 0, 0]
+        self.kinds = {}
 
     def levels_of_all(self, comm):
         """Codes that occur in categorical columns on any worker: float64, by column."""
@@ -332,24 +362,24 @@ class _Reading:
         for begin in range(0, len(y), step):
             rows = slice(begin, begin + step)
             values = self._values(X if step == len(y) else X[rows])
-            given = (
+            arrays = (
                 values,
                 y[rows],
                 *(None if of is None else of[rows] for of in (weight, init_score)),
             )
-            for i, array in enumerate(given):
+            for i, array in enumerate(arrays):
                 if array is not None:
                     self.crc[i] = zlib.crc32(_bytes(array), self.crc[i])
             self.has_missing |= np.isnan(values).any(axis=0)
-            for f, known in self.levels.items():
+            for f, levels_so_far in self.levels.items():
                 column = values[:, f]
-                self.levels[f] = np.union1d(known, column[~np.isnan(column)])
+                self.levels[f] = np.union1d(levels_so_far, column[~np.isnan(column)])
                 if len(self.levels[f]) > MOST_LEVELS:
                     raise ValueError(f"column {f} has more than {MOST_LEVELS} categories")
             self.n_rows += len(values)
             if self.n_rows > MOST_ROWS:
                 raise ValueError(f"there are more than {MOST_ROWS} rows, the limit for training")
-            yield given
+            yield arrays
 
     def _parts(self, block):
         """Unpack X, y, weights and initial scores of a block, and check that shapes and names match other blocks."""
@@ -387,7 +417,8 @@ class _Reading:
                 raise ValueError(
                     f"X has {len(X)} rows, but init_score has shape {init_score.shape}"
                 )
-        self.weighted, self.no_labels = weight is not None, y[:0].copy()
+        self.weighted = weight is not None
+        self.no_labels = y[:0].copy()
         self.no_scores = None if init_score is None else init_score[:0].copy()
         of_row = None if init_score is None else math.prod(init_score.shape[1:])
         self._alike(
@@ -399,8 +430,8 @@ class _Reading:
             self._alike("y", y_kind)
         return X, y, weight, init_score
 
-    def _alike(self, what, kind):
-        first = self.kinds.setdefault(what, kind)
+    def _alike(self, part_name, kind):
+        first = self.kinds.setdefault(part_name, kind)
         if first != kind:
             raise ValueError(
                 f"it has {kind}, but the first block has {first}; all blocks must be alike"
@@ -417,16 +448,17 @@ class _Reading:
                 "the column numbers as categorical_features"
             )
         if names is None and not isinstance(X, np.ndarray):
-            array = np.asarray(own(X))
+            array = np.asarray(as_numpy(X))
             nullable = array.dtype.kind == "O" and hasattr(X, "iloc")
             X = X.to_numpy(object, na_value=np.nan) if nullable else array
         if len(X.shape) != 2:
             raise ValueError(f"X must be two-dimensional, but has shape {X.shape}")
         if self.n_features is None:
-            self.n_features, self.names = X.shape[1], names
+            self.n_features = X.shape[1]
+            self.names = names
             self.has_missing = np.zeros(X.shape[1], dtype=bool)
             if self.wanted is not None:
-                columns = columns_of(self.wanted, X, X.shape[1], is_frame(X))
+                columns = columns_of(self.wanted, X, X.shape[1], frame=is_frame(X))
                 self.levels = {f: np.zeros(0, dtype=np.float32) for f in columns.tolist()}
         if (names is None) != (self.names is None):
             raise ValueError(

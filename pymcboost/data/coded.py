@@ -20,11 +20,15 @@ class CodedRows:
         Those of all rows.
     """
 
-    dtype, ndim = np.dtype(np.float32), 2
+    dtype = np.dtype(np.float32)
+    ndim = 2
 
     def __init__(self, bins):
-        self._codes, self._cuts, self._levels = bins.codes, bins.cuts, bins.levels
-        self._n_bins, self._missing = bins.n_bins, bins.missing
+        self._codes = bins.codes
+        self._cuts = bins.cuts
+        self._levels = bins.levels
+        self._n_bins = bins.n_bins
+        self._missing = bins.missing
         self._values = np.full(
             (len(bins.low), int(bins.n_bins.max(initial=0)) + 1), np.nan, dtype=np.float32
         )
@@ -52,15 +56,16 @@ class CodedRows:
         has_missing = [(self._codes[f, rows] == self._n_bins[f]).any() for f in columns.tolist()]
         return columns[np.array(has_missing, dtype=bool)]
 
-    def refuse(self, ensemble, how):
-        """Refuse a model that splits within bins; ``how`` names the way in which a training would add to it."""
-        feature, threshold = ensemble.feature, ensemble.threshold
+    def refuse(self, ensemble, source):
+        """Refuse a model that splits within bins; ``source`` names the way in which a training would add to it."""
+        feature = ensemble.feature
+        threshold = ensemble.threshold
         for f in np.setdiff1d(feature, list(self._levels)).tolist():
-            asked = threshold[feature == f]
-            inside = ~np.isin(asked, self._cuts[f]) & (asked < LARGEST_THRESHOLD)
+            thresholds = threshold[feature == f]
+            inside = ~np.isin(thresholds, self._cuts[f]) & (thresholds < LARGEST_THRESHOLD)
             if inside.any():
                 raise ValueError(
-                    f"{how}: the existing model splits column {f} at {asked[inside][0]!s}, "
+                    f"{source}: the existing model splits column {f} at {thresholds[inside][0]!s}, "
                     "which is not a bin boundary of this Dataset; a Dataset of blocks keeps "
                     "only bins, so give arrays to add rounds to this model"
                 )
@@ -75,7 +80,8 @@ def scores_of(score, X, rows):
     """Compute ``score(X)[rows]`` as floats; for `CodedRows`, in pieces."""
     if not is_coded(X):
         return score(X)[rows]
-    pieces, step = ScoresInPieces(score, X, rows), max(1, PIECE // max(1, X.shape[1]))
+    pieces = ScoresInPieces(score, X, rows)
+    step = max(1, PIECE // max(1, X.shape[1]))
     return np.concatenate(
         [pieces[begin : begin + step] for begin in range(0, max(1, len(rows)), step)]
     )
@@ -85,7 +91,9 @@ class ScoresInPieces:
     """Like `scores_of`, but computes slices of the rows on demand, because all of them may take gigabytes."""
 
     def __init__(self, score, X, rows):
-        self._score, self._X, self._rows = score, X, rows
+        self._score = score
+        self._X = X
+        self._rows = rows
 
     def __getitem__(self, piece):
         part = self._X[self._rows[piece]]

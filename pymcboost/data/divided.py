@@ -16,7 +16,8 @@ from pymcboost.data.binning import MOST_CODES, Bins, cuts_between
 # Number of values that a worker counts at once. Many columns with few rows then share messages.
 BLOCK_VALUES = 1 << 21
 # Limits of the columns that are read together, and of their values, unless a single column has more.
-READ_COLUMNS, READ_VALUES = 16, 1 << 22
+READ_COLUMNS = 16
+READ_VALUES = 1 << 22
 
 
 def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
@@ -26,48 +27,56 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
     bin for every distinct value instead, and so do, in ``small`` data, columns with more distinct values than bins.
     Row counts in the result cover all workers.
     """
-    X, m, d, comm = data.X, data.n_rows, data.n_features, data.comm
+    X = data.X
+    m = data.n_rows
+    d = data.n_features
+    comm = data.comm
     _refuse_infinite(data)
     weight = (
         None if comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0 else data.weight
     )
-    ends, found = (
-        [None] * d,
-        np.zeros((3, d), dtype=np.int64),
-    )  # distinct values, missing rows, bins
+    ends = [None] * d
+    counts = np.zeros((3, d), dtype=np.int64)  # of each column: distinct values, missing rows, bins
     step = max(comm.size, BLOCK_VALUES // max(1, int(comm.maximum(np.array([m]))[0])))
     for begin in range(0, d, step):
         for f, value, count, mass in _own_columns(data, range(begin, min(d, begin + step)), weight):
             missing = np.isnan(value)
             n = len(value) - missing.sum()
             exact = small and n > max_bins - missing.any()
-            cuts = cuts_of(value, mass, None if exact else max_bins, data.least_weight)
+            cuts = cuts_of(value, mass, None if exact else max_bins, least=data.least_weight)
             if f in categorical and len(cuts) + 1 < n:
-                cuts = cuts_of(value, mass, None, 0.0)
+                cuts = cuts_of(value, mass, None, least=0.0)
             ends[f] = _ends(value[:n], cuts)
-            found[:, f] = n, count[missing].sum(), len(cuts) + 1
-    comm.sum(found)
-    distinct, missing, n_bins = found
+            counts[:, f] = n, count[missing].sum(), len(cuts) + 1
+    comm.sum(counts)
+    distinct, missing, n_bins = counts
     start = np.concatenate(([0], np.cumsum(n_bins)))
-    flat = np.zeros((2, start[-1]))
-    for f, its in enumerate(ends):
-        if its is not None:
-            flat[:, start[f] : start[f + 1]] = its
-    comm.sum(flat)
-    low, high = (np.split(part, start[1:-1]) for part in flat.astype(np.float32))
+    flat_ends = np.zeros((2, start[-1]))
+    for f, ends_of_bins in enumerate(ends):
+        if ends_of_bins is not None:
+            flat_ends[:, start[f] : start[f + 1]] = ends_of_bins
+    comm.sum(flat_ends)
+    low, high = (np.split(part, start[1:-1]) for part in flat_ends.astype(np.float32))
     cuts = [cuts_between(*pair) for pair in zip(low, high, strict=True)]
     wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_CODES
     codes = aligned_zeros((d, m), np.uint16 if wide else np.uint8)
     rows = np.zeros((d, int((n_bins + 1).max(initial=1))), dtype=np.int64)
-    cut, start = (
-        np.concatenate([*cuts, np.zeros(1, dtype=np.float32)]),
-        start - np.arange(d + 1),
-    )  # cut is not empty
-    _bins.code_columns(X, data.rows, cut, start.astype(np.int64), codes, rows, n_threads)
+    # The kernel needs an array that is not empty, so a value that nobody reads stands at the end.
+    flat_cuts = np.concatenate([*cuts, np.zeros(1, dtype=np.float32)])
+    first_cut = (start - np.arange(d + 1)).astype(np.int64)
+    _bins.code_columns(X, data.rows, flat_cuts, first_cut, codes, rows, n_threads)
     comm.sum(rows)
     mode = rows.argmax(axis=1).astype(np.int32)
     return Bins(
-        codes, cuts, low, high, n_bins.astype(np.int32), distinct, missing, mode, rows.max(axis=1)
+        codes,
+        cuts,
+        low,
+        high=high,
+        n_bins=n_bins.astype(np.int32),
+        distinct=distinct,
+        missing=missing,
+        mode=mode,
+        mode_rows=rows.max(axis=1),
     )
 
 
@@ -93,7 +102,8 @@ def _columns(data, columns):
 
 def _refuse_infinite(data):
     """Refuse columns with infinite values in this worker's rows."""
-    X, step = data.X, 1 << 16
+    X = data.X
+    step = 1 << 16
     if X.dtype == np.float32 and not any(
         np.isinf(X[i : i + step]).any() for i in range(0, len(X), step)
     ):
@@ -130,12 +140,13 @@ def _merged(value, *sums):
     first = first_of_runs(value)
     if not len(first):
         return value, *sums
-    return value[first], *(np.add.reduceat(one, first) for one in sums)
+    return value[first], *(np.add.reduceat(weights, first) for weights in sums)
 
 
 def _own_columns(data, columns, weight):
     """Yield the columns that this worker cuts, with the values, counts and weights of all workers."""
-    comm, parts = data.comm, [_counts(column, weight) for column in _columns(data, columns)]
+    comm = data.comm
+    parts = [_counts(column, weight) for column in _columns(data, columns)]
     size = np.zeros((comm.size, len(columns)), dtype=np.int64)
     size[comm.rank] = [len(part[0]) for part in parts]
     comm.sum(size)
@@ -143,18 +154,23 @@ def _own_columns(data, columns, weight):
     for owner, (low, high) in enumerate(itertools.pairwise(bounds.tolist())):
         if low == high:
             continue
-        its = size[:, low:high]
-        joined = [np.concatenate(one) for one in zip(*parts[low:high], strict=True)]
-        arrays = [comm.gather(array, its.sum(axis=1), owner) for array in joined]
+        counts_by_worker = size[:, low:high]
+        joined = [
+            np.concatenate(pieces_of_column)
+            for pieces_of_column in zip(*parts[low:high], strict=True)
+        ]
+        arrays = [comm.gather(array, counts_by_worker.sum(axis=1), owner) for array in joined]
         if owner != comm.rank:
             continue
         pieces = [
-            np.split(array, its.ravel().cumsum()[:-1]) for array in arrays
+            np.split(array, counts_by_worker.ravel().cumsum()[:-1]) for array in arrays
         ]  # by worker, then by column
         for j, f in enumerate(columns[low:high]):
-            value, *sums = (np.concatenate(one[j :: high - low]) for one in pieces)
+            value, *sums = (
+                np.concatenate(pieces_of_column[j :: high - low]) for pieces_of_column in pieces
+            )
             order = np.argsort(value, kind="stable")
-            value, count, *mass = _merged(value[order], *(one[order] for one in sums))
+            value, count, *mass = _merged(value[order], *(weights[order] for weights in sums))
             yield f, value, count, mass[0] if mass else count.astype(np.float64)
 
 
@@ -164,7 +180,8 @@ def cuts_of(value, mass, max_bins, least):
     ``max_bins`` None means all cuts.
     """
     n = len(value)
-    column, rows = value[:, None], np.arange(n)
+    column = value[:, None]
+    rows = np.arange(n)
     if max_bins is None:
         order, cuts = np.empty((1, n), dtype=np.int32), np.empty((1, n), dtype=np.float32)
         n_cuts, n_missing = np.empty(1, dtype=np.int64), np.empty(1, dtype=np.int64)
@@ -172,14 +189,12 @@ def cuts_of(value, mass, max_bins, least):
             column, rows, np.zeros(1, dtype=np.int64), mass, 0.0, order, cuts, n_cuts, n_missing, 1
         )
         return cuts[0, : n_cuts[0]]
-    codes, (low, high) = (
-        np.empty((1, n), dtype=np.uint8),
-        np.empty((2, 1, MOST_CODES), dtype=np.float32),
-    )
-    its = [
+    codes = np.empty((1, n), dtype=np.uint8)
+    low, high = np.empty((2, 1, MOST_CODES), dtype=np.float32)
+    facts = [
         np.empty(1, dtype=kind)
         for kind in (np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)
     ]
-    _bins.bin_columns(column, rows, mass, max_bins, least, codes, low, high, *its, 1)
-    n_bins = its[0][0]
+    _bins.bin_columns(column, rows, mass, max_bins, least, codes, low, high, *facts, 1)
+    n_bins = facts[0][0]
     return cuts_between(low[0, :n_bins], high[0, :n_bins])

@@ -24,14 +24,24 @@ def bin_sparse_divided(data, max_bins):
     ones = np.ones((entries.nnz, 1))
     listed = _counts(np.repeat(place, np.diff(entries.indptr)), entries.data, ones)
     cuts, missing, mode = _all_cuts(data, listed, len(feature), max_bins)
-    n_bins = np.array([len(its) + 1 for its in cuts], dtype=np.int32)
+    n_bins = np.array([len(column_cuts) + 1 for column_cuts in cuts], dtype=np.int32)
     wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_CODES
     codes = np.empty((len(feature), data.n_rows), dtype=np.uint16 if wide else np.uint8)
     codes[:] = mode[:, None]
-    for f, rows, its in _bins_of_entries(place, entries, cuts):
-        codes[f, rows] = its
+    for f, rows, column_bins in _bins_of_entries(place, entries, cuts):
+        codes[f, rows] = column_bins
     none = np.zeros(len(feature), dtype=np.int64)
-    return feature, Bins(codes, cuts, None, None, n_bins, none, missing, mode, none)
+    return feature, Bins(
+        codes,
+        cuts,
+        None,
+        high=None,
+        n_bins=n_bins,
+        distinct=none,
+        missing=missing,
+        mode=mode,
+        mode_rows=none,
+    )
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,8 @@ class ListedBins:
 def list_bins(data, max_bins):
     """`ListedBins` of sparse ``data`` (`TrainingRows`), with the same cuts as for the same rows in dense form."""
     feature, place, entries = _columns(data)
-    comm, d = data.comm, len(feature)
+    comm = data.comm
+    d = len(feature)
     uniform = comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0
     sums = np.ones((entries.nnz, 1 if uniform else 2))
     if not uniform:
@@ -76,30 +87,43 @@ def list_bins(data, max_bins):
     cuts = []
     missing, usual, usual_rows = np.zeros((3, d), dtype=np.int64)
     weight = np.zeros(d)
-    for f, its in enumerate(_of_all(data, listed, d)):
-        value, count, mass = its[:, 1].astype(np.float32), its[:, 2], its[:, -1].copy()
+    for f, listed_values in enumerate(_of_all(data, listed, d)):
+        value = listed_values[:, 1].astype(np.float32)
+        count = listed_values[:, 2]
+        mass = listed_values[:, -1].copy()
         rest = data.total_rows - count.sum()
         if rest:
-            at = np.searchsorted(value, 0)
-            value, count = np.insert(value, at, 0), np.insert(count, at, rest)
-            mass = count if uniform else np.insert(mass, at, data.total_weight - mass.sum())
-        cuts.append(cuts_of(value, mass, max_bins, data.least_weight))
+            place_of_zero = np.searchsorted(value, 0)
+            value = np.insert(value, place_of_zero, 0)
+            count = np.insert(count, place_of_zero, rest)
+            mass = (
+                count if uniform else np.insert(mass, place_of_zero, data.total_weight - mass.sum())
+            )
+        cuts.append(cuts_of(value, mass, max_bins, least=data.least_weight))
         gone = np.isnan(value)
         missing[f], weight[f] = count[gone].sum(), mass[gone].sum()
         code = np.where(gone, len(cuts[f]) + 1, np.searchsorted(cuts[f], value))
         rows = np.bincount(code, count)
         usual[f] = np.searchsorted(cuts[f], 0) if rest else rows.argmax()
         usual_rows[f] = rows[usual[f]]
-    found = list(_bins_of_entries(place, entries, cuts))
-    return ListedBins(feature, cuts, missing, weight, usual.astype(np.int32), usual_rows, found)
+    entry_bins = list(_bins_of_entries(place, entries, cuts))
+    return ListedBins(
+        feature,
+        cuts,
+        missing,
+        missing_weight=weight,
+        usual=usual.astype(np.int32),
+        usual_rows=usual_rows,
+        entries=entry_bins,
+    )
 
 
 def _columns(data):
     """Columns of X with entries on any worker, the positions of this worker's among them, and its CSC entries."""
-    own, entries = filled(data)
-    _refuse_infinite(data, own, entries)
-    feature = np.unique(data.comm.concatenate(own.astype(np.int64)))
-    return feature, np.searchsorted(feature, own), entries
+    worker_columns, entries = filled(data)
+    _refuse_infinite(data, worker_columns, entries)
+    feature = np.unique(data.comm.concatenate(worker_columns.astype(np.int64)))
+    return feature, np.searchsorted(feature, worker_columns), entries
 
 
 def _bins_of_entries(place, entries, cuts):
@@ -107,24 +131,28 @@ def _bins_of_entries(place, entries, cuts):
     for j, f in enumerate(place.tolist()):
         part = slice(entries.indptr[j], entries.indptr[j + 1])
         value = entries.data[part]
-        its = np.searchsorted(cuts[f], value)
-        its[np.isnan(value)] = len(cuts[f]) + 1
-        yield f, entries.indices[part], its
+        entry_bins = np.searchsorted(cuts[f], value)
+        entry_bins[np.isnan(value)] = len(cuts[f]) + 1
+        yield f, entries.indices[part], entry_bins
 
 
 def _refuse_infinite(data, feature, entries):
     """Refuse columns with infinite values in this worker's rows."""
-    at = np.flatnonzero(np.isinf(entries.data))
-    if len(at):
+    infinite = np.flatnonzero(np.isinf(entries.data))
+    if len(infinite):
         bad = np.full(len(feature), -1, dtype=np.int64)
-        bad[np.searchsorted(entries.indptr, at[0], side="right") - 1] = entries.indices[at[0]]
+        bad[np.searchsorted(entries.indptr, infinite[0], side="right") - 1] = entries.indices[
+            infinite[0]
+        ]
         data.refuse_infinite(bad, feature)
 
 
 def _counts(column, value, sums):
     """Distinct values of every column, with missing ones last: float64 (n, 2 + s) of columns, values and sums."""
     order = np.lexsort((value, column))
-    column, value, sums = column[order], value[order], sums[order]
+    column = column[order]
+    value = value[order]
+    sums = sums[order]
     first = first_of_runs(value, column)
     if len(first):
         sums = np.add.reduceat(sums, first)
@@ -133,11 +161,13 @@ def _counts(column, value, sums):
 
 def _blocks(size):
     """Divide the columns into messages by their numbers of values on all workers."""
-    begin, total = 0, 0
+    begin = 0
+    total = 0
     for f, n in enumerate(size.tolist()):
         if total and total + n > BLOCK_VALUES:
             yield begin, f
-            begin, total = f, 0
+            begin = f
+            total = 0
         total += n
     if begin < len(size):
         yield begin, len(size)
@@ -145,13 +175,17 @@ def _blocks(size):
 
 def _all_cuts(data, listed, d, max_bins):
     """Cuts, missing rows of all workers, and bins of the rows without an entry."""
-    cuts, missing, mode = [], np.zeros(d, dtype=np.int64), np.zeros(d, dtype=np.int32)
-    for f, its in enumerate(_of_all(data, listed, d)):
-        gone = np.isnan(its[:, 1])
-        missing[f] = its[gone, 2].sum()
+    cuts = []
+    missing = np.zeros(d, dtype=np.int64)
+    mode = np.zeros(d, dtype=np.int32)
+    for f, listed_values in enumerate(_of_all(data, listed, d)):
+        gone = np.isnan(listed_values[:, 1])
+        missing[f] = listed_values[gone, 2].sum()
         most = max_bins if data.dtype == np.float32 else None
-        its_cuts, mode[f] = _cuts(its[~gone, 1:], its[:, 2].sum() < data.total_rows, most)
-        cuts.append(its_cuts)
+        column_cuts, mode[f] = _cuts(
+            listed_values[~gone, 1:], listed_values[:, 2].sum() < data.total_rows, most
+        )
+        cuts.append(column_cuts)
     return cuts, missing, mode
 
 
@@ -167,21 +201,24 @@ def _of_all(data, listed, d):
                 -1, listed.shape[1]
             )
             every = _counts(every[:, 0], every[:, 1], every[:, 2:])
-        at = np.searchsorted(every[:, 0], np.arange(begin, end + 1))
+        first_row = np.searchsorted(every[:, 0], np.arange(begin, end + 1))
         for f in range(begin, end):
-            yield every[at[f - begin] : at[f - begin + 1]]
+            yield every[first_row[f - begin] : first_row[f - begin + 1]]
 
 
 def _cuts(listed, is_zero_there, max_bins):
     """Cuts of a column with these values and counts (n, 2), and the bin of 0 if some rows have no entry, else 0."""
-    value, count, mode = listed[:, 0].astype(np.float32), listed[:, 1].astype(np.int64), 0
+    value = listed[:, 0].astype(np.float32)
+    count = listed[:, 1].astype(np.int64)
+    mode = 0
     if is_zero_there:
         mode = int(np.searchsorted(value, 0))
         value, count = np.insert(value, mode, 0), np.insert(count, mode, 0)
     if len(value) < 2:
         return np.zeros(0, dtype=np.float32), mode
-    cuts = cuts_of(value, np.ones(len(value)), None, 0.0)
+    cuts = cuts_of(value, np.ones(len(value)), None, least=0.0)
     if max_bins is not None and len(value) > max_bins:
         step = steps_of_merge(count, mode, max_bins)
-        cuts, mode = cuts[step[1:] > 0], int(np.cumsum(step)[mode])
+        cuts = cuts[step[1:] > 0]
+        mode = int(np.cumsum(step)[mode])
     return cuts, mode

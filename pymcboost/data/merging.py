@@ -13,7 +13,8 @@ import numpy as np
 from pymcboost._warn import warn
 
 # Numbers of rows of dense X: a few select the columns with close values, and more are compared in these.
-SCREENED_ROWS, COMPARED_ROWS = 64, 1024
+SCREENED_ROWS = 64
+COMPARED_ROWS = 1024
 # Number of stored entries of sparse X that are compared.
 COMPARED_ENTRIES = 1 << 16
 # Relative differences: below NOISE, float64 itself has rounded; above CLOSE, float32 separates values well.
@@ -22,7 +23,9 @@ NOISE, CLOSE = 2.0**-42, 2.0**-10
 HARMLESS = 1 / 16
 # From COARSE on, float32 misses whole numbers. A float32 column has been rounded if more than the share NEIGHBOURS of
 # its values there are at most STEPS steps of float32 below the next one.
-COARSE, NEIGHBOURS, STEPS = 2.0**24, 0.5, 4
+COARSE = 2.0**24
+NEIGHBOURS = 0.5
+STEPS = 4
 # Maximum number of columns that a warning names.
 NAMED = 5
 
@@ -45,7 +48,9 @@ def warn_of_merged_values(X, names=None):
     names : list of str, optional
         Of the columns.
     """
-    merged = sorted(merged_columns(X), key=lambda found: found.n_left - found.n_distinct)
+    merged = sorted(
+        merged_columns(X), key=lambda merged_column: merged_column.n_left - merged_column.n_distinct
+    )
     if not merged:
         return
     rounded_before = getattr(X, "dtype", None) == np.float32
@@ -55,12 +60,12 @@ def warn_of_merged_values(X, names=None):
     else:
         sentences = ["different values become equal when they are rounded to float32."]
         when = "before fit and predict"
-    for found in merged[:NAMED]:
-        name = "(from 0)" if names is None else f"({names[found.column]!r})"
-        effect = "are neighbours" if rounded_before else f"become {found.n_left}"
+    for merged_column in merged[:NAMED]:
+        name = "(from 0)" if names is None else f"({names[merged_column.column]!r})"
+        effect = "are neighbours" if rounded_before else f"become {merged_column.n_left}"
         sentences.append(
-            f"Column {found.column} {name}: {found.n_distinct} distinct values of a sample "
-            f"{effect}; subtract {found.constant:.15g} {when}."
+            f"Column {merged_column.column} {name}: {merged_column.n_distinct} distinct values of a sample "
+            f"{effect}; subtract {merged_column.constant:.15g} {when}."
         )
     if len(merged) > NAMED:
         sentences.append(f"{len(merged) - NAMED} more columns lose values, too.")
@@ -71,20 +76,21 @@ def merged_columns(X):
     """Columns in which float32 merges more than a harmless share of the distinct values: list of `MergedColumn`."""
     rounded_before = getattr(X, "dtype", None) == np.float32
     are_merged = _are_neighbours if rounded_before else _are_equal_in_float32
-    found = []
+    columns = []
     is_sparse = hasattr(X, "tocsr")
     if is_sparse and rounded_before and np.abs(X.data).max(initial=0) < COARSE:
         return []
     for column, values in _entries_by_column(X) if is_sparse else _close_columns(X):
-        low, high = values[:-1], values[1:]
+        low = values[:-1]
+        high = values[1:]
         distinct = high - low > NOISE * np.maximum(np.abs(low), np.abs(high))
         merged = distinct & are_merged(low, high)
         n_distinct = 1 + int(distinct.sum())
         n_merged = int(merged.sum())
         if n_merged > (NEIGHBOURS if rounded_before else HARMLESS) * n_distinct:
             constant = _constant_near(low[merged].min(), high[merged].max())
-            found.append(MergedColumn(column, n_distinct, n_distinct - n_merged, constant))
-    return found
+            columns.append(MergedColumn(column, n_distinct, n_distinct - n_merged, constant))
+    return columns
 
 
 def _are_equal_in_float32(low, high):

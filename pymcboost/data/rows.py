@@ -23,7 +23,10 @@ TIE = {np.dtype(np.float32): 1 + 2e-6, np.dtype(np.float64): 1 + 1e-10}
 
 def layout(n_columns):
     """Layout of the columns of a gradient: lanes of a block (4, 8 or 16), and number of blocks."""
-    lanes = 4 if n_columns <= 4 else 8 if n_columns <= 8 else 16
+    if n_columns <= 4:
+        lanes = 4
+    else:
+        lanes = 8 if n_columns <= 8 else 16
     return lanes, -(-n_columns // lanes)
 
 
@@ -58,19 +61,23 @@ class WeightedRows:
     least_weight = 0.0
 
     def __init__(self, X, rows, weight, *, comm=ALONE, exact=False):
-        self.X, self.rows, self.comm, self.exact = X, rows, comm, exact
-        self.n_rows, self.n_features = len(rows), X.shape[1]
+        self.X = X
+        self.rows = rows
+        self.comm = comm
+        self.exact = exact
+        self.n_rows = len(rows)
+        self.n_features = X.shape[1]
         self.total_rows = int(comm.sum(np.array([self.n_rows]))[0])
         self.weight, self.weight_unit = (
             _moderate_all(weight, comm, self.total_rows) if exact else _moderate(weight)
         )
 
-    def refuse_large(self, needed, what):
+    def refuse_large(self, needed, task):
         """Raise an error, before anything large is allocated, if the columns would temporarily need too many bytes."""
         room, free = share_of_memory(available_memory(), self.comm.beside)
         if room is not None and needed > room:
             raise MemoryError(
-                f"{what} needs about {in_words(needed)} for the columns; {free}. Use fewer rows or features, or a "
+                f"{task} needs about {in_words(needed)} for the columns; {free}. Use fewer rows or features, or a "
                 "machine with more memory"
             )
 
@@ -158,8 +165,8 @@ class TrainingRows(WeightedRows):
         self.lanes, self.n_blocks = layout(n_classes)
         size = self.total_rows * self.lanes * self.n_blocks
         self.dtype = np.dtype(np.float64 if size <= SMALL_DATA else np.float32)
-        what = f"training on {X.shape[0]} rows, {X.shape[1]} features and {n_classes} classes"
-        self.refuse_large(self.store_bytes(X, n_threads), what)
+        task = f"training on {X.shape[0]} rows, {X.shape[1]} features and {n_classes} classes"
+        self.refuse_large(self.store_bytes(X, n_threads), task)
         self.total_weight = float(comm.sum(self.weight.sum(keepdims=True))[0])
         ends = comm.maximum(
             np.array([(-self.weight).max(initial=-np.inf), self.weight.max(initial=-np.inf)])
@@ -226,7 +233,8 @@ def _moderate(weight):
 def _moderate_all(weight, comm, n):
     """Apply `_moderate` to the n weights of all workers, on a grid that makes their sums exact."""
     ends = comm.maximum(np.array([weight.max(initial=-np.inf), (-weight).max(initial=-np.inf)]))
-    largest, least = float(ends[0]), -float(ends[1])
+    largest = float(ends[0])
+    least = -float(ends[1])
     if least == largest and np.isfinite(least):
         return np.ones(len(weight)), _inverse(least)
     first = int(np.frexp(_finite(largest))[1])

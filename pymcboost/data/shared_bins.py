@@ -57,26 +57,27 @@ class SharedBins:
     keeps_values = True
 
     def __init__(self, X, codes, weight, *, max_bins, n_threads, categorical, comm):
-        self._X, self._weight, self._comm = X, weight, comm
+        self._X = X
+        self._weight = weight
+        self._comm = comm
         self._y = codes if codes.ndim == 1 else np.zeros(len(codes), dtype=np.int8)
-        self._max_bins, self._n_threads, self._categorical = max_bins, n_threads, categorical
-        self._lock, self._bins = threading.Lock(), None
+        self._max_bins = max_bins
+        self._n_threads = n_threads
+        self._categorical = categorical
+        self._lock = threading.Lock()
+        self._bins = None
 
     @classmethod
     def of_coded_rows(cls, bins, comm):
         """Create the object for rows of which only the bins are stored, in the order of the rows."""
         shared = object.__new__(cls)
-        shared.keeps_values, shared._comm, shared._bins, shared._lock = (
-            False,
-            comm,
-            bins,
-            threading.Lock(),
-        )
-        shared._position, shared._rows, shared._total_rows = (
-            np.arange(bins.codes.shape[1]),
-            None,
-            None,
-        )
+        shared.keeps_values = False
+        shared._comm = comm
+        shared._bins = bins
+        shared._lock = threading.Lock()
+        shared._position = np.arange(bins.codes.shape[1])
+        shared._rows = None
+        shared._total_rows = None
         return shared
 
     def __getstate__(self):
@@ -92,22 +93,23 @@ class SharedBins:
             return self._bins
         return self._bins.taken(self._position[data.rows], self._comm, n_threads)
 
-    def make(self, known=None):
-        """Bin all rows, unless already done. If they are the rows ``known``, that array is stored."""
+    def make(self, known_rows=None):
+        """Bin all rows, unless already done. If they are the rows ``known_rows``, that array is stored."""
         with self._lock:
             if self._bins is None:
-                self._make(known)
+                self._make(known_rows)
 
-    def _make(self, known):
+    def _make(self, known_rows):
         rows = by_class(self._y, self._weight)
-        rows = known if np.array_equal(rows, known) else rows
+        rows = known_rows if np.array_equal(rows, known_rows) else rows
         data = WeightedRows(self._X, rows, self._weight[rows], comm=self._comm, exact=True)
         m, d = self._X.shape
         data.refuse_large(
             binning_bytes(m, d, self._n_threads), f"a data set of {m} rows and {d} features"
         )
         self._bins = bin_rows(data, self._max_bins, self._n_threads, categorical=self._categorical)
-        self._rows, self._total_rows = rows, data.total_rows
+        self._rows = rows
+        self._total_rows = data.total_rows
         self._position = np.empty(len(self._weight), dtype=np.int64)
         self._position[rows] = np.arange(len(rows))
 

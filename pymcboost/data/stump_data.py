@@ -37,10 +37,10 @@ class TrainingData(TrainingRows):
     sorts = True
 
     def __init__(
-        self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, bins=None, **how
+        self, X, y, n_classes, sample_weight, *, max_bins=256, n_threads=1, bins=None, **options
     ):
         super().__init__(
-            X, y, n_classes, sample_weight, n_threads=n_threads, exact=self.exact, **how
+            X, y, n_classes, sample_weight, n_threads=n_threads, exact=self.exact, **options
         )
         if self.is_sparse:
             self.stores = self._sparse_stores(max_bins, n_threads)
@@ -111,14 +111,20 @@ class TrainingData(TrainingRows):
             features = np.flatnonzero(skewed)
             stores.append(
                 Lists.of(
-                    bins.codes, features, bins.mode, self._others(bins), all_bins, missing_code, thresholds_of,
+                    bins.codes,
+                    features,
+                    bins.mode,
+                    self._others(bins),
+                    all_bins,
+                    missing_code,
+                    thresholds_of,
                     n_threads,
                 )
-            )  # fmt: skip
+            )
         if exact.any():
             features = np.flatnonzero(exact)
-            found = sort_dense(self, features, self.least_weight, n_threads)
-            stores.append(_sorted(found, features, split_missing[features]))
+            presorted = sort_dense(self, features, self.least_weight, n_threads)
+            stores.append(_sorted(presorted, features, split_missing[features]))
         return stores
 
     def _others(self, bins):
@@ -126,12 +132,16 @@ class TrainingData(TrainingRows):
         return self.n_rows - bins.mode_rows
 
     def _sparse_stores(self, max_bins, n_threads):
-        features, found = sort_sparse(self, self.least_weight, n_threads)
+        features, presorted = sort_sparse(self, self.least_weight, n_threads)
         split_missing = self._split_missing(
-            found.n_missing, lambda f: self._weight_of(found.missing_rows(f))
+            presorted.n_missing, lambda f: self._weight_of(presorted.missing_rows(f))
         )
-        at = np.flatnonzero((found.cuts.count > 0) | split_missing)
-        return [_sorted(found.of(at), features[at], split_missing[at])] if len(at) else []
+        useful = np.flatnonzero((presorted.cuts.count > 0) | split_missing)
+        return (
+            [_sorted(presorted.of(useful), features[useful], split_missing[useful])]
+            if len(useful)
+            else []
+        )
 
 
 class DividedData(TrainingData):
@@ -141,7 +151,9 @@ class DividedData(TrainingData):
     rows of this training. Rows that are stored as bins keep their bins.
     """
 
-    scan, exact, sorts = SummedScan, True, False
+    scan = SummedScan
+    exact = True
+    sorts = False
 
     def store_bytes(self, X, n_threads):
         """See `TrainingData.store_bytes`."""
@@ -168,18 +180,18 @@ class DividedData(TrainingData):
 
     def _sparse_stores(self, max_bins, n_threads):
         bins = list_bins(self, max_bins)
-        n_bins, has_missing = (
-            np.array([len(its) + 1 for its in bins.cuts], dtype=np.int32),
-            bins.missing > 0,
-        )
+        n_bins = np.array([len(column_cuts) + 1 for column_cuts in bins.cuts], dtype=np.int32)
+        has_missing = bins.missing > 0
         split_missing = self._split_missing(bins.missing, lambda f: bins.missing_weight[f])
-        useful, skewed = (n_bins > 1) | split_missing, bins.usual_rows >= SKEWED * self.total_rows
+        useful = (n_bins > 1) | split_missing
+        skewed = bins.usual_rows >= SKEWED * self.total_rows
         thresholds = [
             _with_missing(cuts, missing)
             for cuts, missing in zip(bins.cuts, has_missing, strict=True)
         ]
         by_column = n_bins + has_missing, _missing_code(has_missing, split_missing), thresholds
-        tiled, listed = np.flatnonzero(useful & ~skewed), np.flatnonzero(useful & skewed)
+        tiled = np.flatnonzero(useful & ~skewed)
+        listed = np.flatnonzero(useful & skewed)
         stores = []
         if len(tiled):
             stores.append(
@@ -195,15 +207,20 @@ def _missing_code(has_missing, split_missing):
     return np.where(has_missing, np.where(split_missing, 1, 2), 0).astype(np.uint8)
 
 
-def _sorted(found, features, split_missing):
+def _sorted(presorted, features, split_missing):
     """Layout of sorted columns, only for ``features``."""
     thresholds = [
-        _with_missing(cuts, n) for cuts, n in zip(found.cuts, found.n_missing, strict=True)
+        _with_missing(cuts, n) for cuts, n in zip(presorted.cuts, presorted.n_missing, strict=True)
     ]
     return Sorted(
-        features.astype(np.int32), thresholds, found.ptr, found.order, found.n_missing, found.default_at,
+        features.astype(np.int32),
+        thresholds,
+        presorted.ptr,
+        presorted.order,
+        presorted.n_missing,
+        presorted.default_at,
         split_missing.astype(np.uint8),
-    )  # fmt: skip
+    )
 
 
 def _with_missing(thresholds, n_missing):

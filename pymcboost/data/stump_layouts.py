@@ -38,8 +38,8 @@ class StumpLayout:
         """Fill a `stumps.Target` with the results of all slots' splits for ``gradient`` (n_blocks, m, lanes)."""
         raise NotImplementedError
 
-    def fill(self, rounded, sums, at, scratch, cells, n_threads):
-        """Fill histograms of all slots, from rows ``at`` of ``cells`` on, with an integer gradient; see the kernel."""
+    def fill(self, rounded, sums, cell_rows, scratch, cells, n_threads):
+        """Fill the histograms of all slots with an integer gradient, from rows ``cell_rows`` of ``cells`` on."""
         raise NotImplementedError
 
     @property
@@ -54,7 +54,7 @@ class StumpLayout:
     def sides(self, slots, codes, to, h, n_threads):
         """Write the outputs of several splits, encoded as 2 pos + nan_left, into the rows ``to`` of ``h`` (P, m)."""
         for slot, code, row in zip(slots, codes, to, strict=True):
-            self.side(slot, code >> 1, bool(code & 1), h[row])
+            self.side(slot, code >> 1, bool(code & 1), h=h[row])
 
 
 @dataclass(frozen=True)
@@ -106,24 +106,25 @@ class Tiles(StumpLayout):
 
     @classmethod
     def of_entries(
-        cls, bins, at, all_bins, missing_code, thresholds, n_threads, n_rows, total_rows
+        cls, bins, columns, all_bins, missing_code, thresholds, n_threads, n_rows, total_rows
     ):
-        """Put the columns ``at`` of `ListedBins` into tiles; the other arrays cover all columns."""
-        codes, place = np.empty((len(at), n_rows), dtype=np.uint8), np.full(len(bins.cuts), -1)
-        codes[:], place[at] = bins.usual[at, None], np.arange(len(at))
-        for f, rows, its in bins.entries:
+        """Put the columns ``columns`` of `ListedBins` into tiles; the other arrays cover all columns."""
+        codes = np.empty((len(columns), n_rows), dtype=np.uint8)
+        place = np.full(len(bins.cuts), -1)
+        codes[:], place[columns] = bins.usual[columns, None], np.arange(len(columns))
+        for f, rows, entry_bins in bins.entries:
             if place[f] >= 0:
-                codes[place[f], rows] = its
-        found = cls.of(
+                codes[place[f], rows] = entry_bins
+        tiles = cls.of(
             codes,
-            range(len(at)),
-            all_bins[at],
-            missing_code[at],
-            lambda j: thresholds[at[j]],
+            range(len(columns)),
+            all_bins[columns],
+            missing_code[columns],
+            lambda j: thresholds[columns[j]],
             n_threads,
             total_rows,
         )
-        return replace(found, feature=bins.feature[at[found.feature]].astype(np.int32))
+        return replace(tiles, feature=bins.feature[columns[tiles.feature]].astype(np.int32))
 
     @cached_property
     def byte(self):
@@ -133,11 +134,20 @@ class Tiles(StumpLayout):
     def search(self, gradient, sums, tie, scratch, result, n_threads):
         """See `StumpLayout.search`; uses histograms of the bytes."""
         _stumps.search_tiles(
-            gradient, self.codes, self.byte_cells, self.byte_ptr, self.stride, self.bins, self.missing, tie, scratch,
-            result, n_threads,
-        )  # fmt: skip
+            gradient,
+            self.codes,
+            self.byte_cells,
+            self.byte_ptr,
+            self.stride,
+            self.bins,
+            self.missing,
+            tie,
+            scratch,
+            result,
+            n_threads,
+        )
 
-    def fill(self, rounded, sums, at, scratch, cells, n_threads):
+    def fill(self, rounded, sums, cell_rows, scratch, cells, n_threads):
         """See `StumpLayout.fill`."""
         _histograms.fill_tiles(
             rounded,
@@ -146,7 +156,7 @@ class Tiles(StumpLayout):
             self.byte_ptr,
             self.stride,
             self.bins,
-            at,
+            cell_rows,
             scratch,
             cells,
             n_threads,
@@ -200,35 +210,58 @@ class Lists(StumpLayout):
         rows, listed = aligned_zeros(ptr[-1], np.int32), aligned_zeros(ptr[-1], np.uint8)
         _bins.list_others(codes, features, mode[features], ptr, rows, listed, n_threads)
         return cls(
-            features.astype(np.int32), [thresholds_of(f) for f in features], ptr, rows, listed, mode[features],
-            all_bins[features].astype(np.int32), missing_code[features],
-        )  # fmt: skip
+            features.astype(np.int32),
+            [thresholds_of(f) for f in features],
+            ptr,
+            rows,
+            listed,
+            mode[features],
+            all_bins[features].astype(np.int32),
+            missing_code[features],
+        )
 
     @classmethod
-    def of_entries(cls, bins, at, all_bins, missing_code, thresholds):
-        """List the columns ``at`` of `ListedBins`; the other arrays cover all columns."""
+    def of_entries(cls, bins, columns, all_bins, missing_code, thresholds):
+        """List the columns ``columns`` of `ListedBins`; the other arrays cover all columns."""
         none = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
-        place, parts = np.full(len(bins.cuts), -1), [none] * len(at)
-        place[at] = np.arange(len(at))
-        for f, rows, its in bins.entries:
+        place = np.full(len(bins.cuts), -1)
+        parts = [none] * len(columns)
+        place[columns] = np.arange(len(columns))
+        for f, rows, entry_bins in bins.entries:
             if place[f] >= 0:
-                others = its != bins.usual[f]
-                parts[place[f]] = rows[others].astype(np.int32), its[others].astype(np.uint8)
+                others = entry_bins != bins.usual[f]
+                parts[place[f]] = rows[others].astype(np.int32), entry_bins[others].astype(np.uint8)
         rows, listed = (np.concatenate(part) for part in zip(*parts, strict=True))
         ptr = np.concatenate(([0], np.cumsum([len(part) for part, _ in parts]))).astype(np.int64)
         return cls(
-            bins.feature[at].astype(np.int32), [thresholds[f] for f in at], ptr, rows, listed, bins.usual[at],
-            all_bins[at].astype(np.int32), missing_code[at],
-        )  # fmt: skip
+            bins.feature[columns].astype(np.int32),
+            [thresholds[f] for f in columns],
+            ptr,
+            rows,
+            listed,
+            bins.usual[columns],
+            all_bins[columns].astype(np.int32),
+            missing_code[columns],
+        )
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
         """See `StumpLayout.search`; uses histograms of the listed rows."""
         _stumps.search_lists(
-            gradient, sums, self.ptr, self.rows, self.codes, self.mode, self.bins, self.missing, tie, scratch, result,
+            gradient,
+            sums,
+            self.ptr,
+            self.rows,
+            self.codes,
+            self.mode,
+            self.bins,
+            self.missing,
+            tie,
+            scratch,
+            result,
             n_threads,
-        )  # fmt: skip
+        )
 
-    def fill(self, rounded, sums, at, scratch, cells, n_threads):
+    def fill(self, rounded, sums, cell_rows, scratch, cells, n_threads):
         """See `StumpLayout.fill`."""
         _histograms.fill_lists(
             rounded,
@@ -238,7 +271,7 @@ class Lists(StumpLayout):
             self.codes,
             self.mode,
             self.bins,
-            at,
+            cell_rows,
             scratch,
             cells,
             n_threads,
@@ -287,9 +320,17 @@ class Sorted(StumpLayout):
     def search(self, gradient, sums, tie, scratch, result, n_threads):
         """See `StumpLayout.search`; scans the sorted entries."""
         _stumps.search_sorted(
-            gradient, sums, self.ptr, self.order, self.n_missing, self.default_at, self.split_missing, tie, result,
+            gradient,
+            sums,
+            self.ptr,
+            self.order,
+            self.n_missing,
+            self.default_at,
+            self.split_missing,
+            tie,
+            result,
             n_threads,
-        )  # fmt: skip
+        )
 
     def side(self, slot, pos, nan_left, h):
         """See `StumpLayout.side`."""
@@ -301,7 +342,8 @@ class Sorted(StumpLayout):
 
 def _bundle(features, n_bins):
     """Group columns so that the product of their bins is at most 256, largest columns first."""
-    bytes_, cells = [], []
+    bytes_ = []
+    cells = []
     start = 0
     for f in sorted(features, key=lambda f: (-n_bins[f], f)):
         size = int(n_bins[f])

@@ -13,7 +13,8 @@ from pymcboost.data.rows import TIE, layout
 # column then has 13 bits or more, and the total has 30. With more rows, they are integers in float64, and the total
 # has 50 bits.
 NARROW_ROWS = 1 << 17
-NARROW_BITS, WIDE_BITS = 30, 50
+NARROW_BITS = 30
+WIDE_BITS = 50
 # Number of parts of the rows that are summed separately.
 PARTS = 64
 
@@ -35,7 +36,9 @@ class Scan:
     """
 
     def __init__(self, data, n_columns, n_threads):
-        self.stores, self.tie, self.n_threads = data.stores, TIE[data.dtype], n_threads
+        self.stores = data.stores
+        self.tie = TIE[data.dtype]
+        self.n_threads = n_threads
         lanes, n_blocks = layout(n_columns)
         self.scratch = _stumps.new_scratch(lanes, n_threads)
         self.sums = np.zeros((n_blocks, lanes))
@@ -66,8 +69,11 @@ class SummedScan:
     """
 
     def __init__(self, data, n_columns, n_threads):
-        self.stores, self.tie, self.n_threads = data.stores, TIE[data.dtype], n_threads
-        self.comm, self.total_rows = data.comm, data.total_rows
+        self.stores = data.stores
+        self.tie = TIE[data.dtype]
+        self.n_threads = n_threads
+        self.comm = data.comm
+        self.total_rows = data.total_rows
         self.lanes, n_blocks = layout(n_columns)
         narrow = data.total_rows <= NARROW_ROWS
         self.bits, kind = (NARROW_BITS, np.int32) if narrow else (WIDE_BITS, np.float64)
@@ -78,7 +84,7 @@ class SummedScan:
         ends = np.concatenate(([0], np.cumsum(bins)))
         self.cells = np.zeros((ends[-1], n_columns), dtype=kind)
         self.first = np.cumsum([0, *(len(store.bins) for store in self.stores)])
-        self.at = np.split(ends[:-1], self.first[1:-1]) if self.stores else []
+        self.cell_rows = np.split(ends[:-1], self.first[1:-1]) if self.stores else []
         scattered = self.cells.nbytes >= self.comm.scattered
         self._slots = shares(bins, self.comm.size) if scattered else None
         self._rows = ends[self._slots] if scattered else None
@@ -89,20 +95,28 @@ class SummedScan:
         unit = self._unit(gradient)
         _histograms.rounded(gradient, 1 / unit, self.rounded, self.n_threads)
         _histograms.totals(self.rounded, self.sums)
-        for store, at in zip(self.stores, self.at, strict=True):
-            store.fill(self.rounded, self.sums, at, self.scratch, self.cells, self.n_threads)
+        for store, cell_rows in zip(self.stores, self.cell_rows, strict=True):
+            store.fill(self.rounded, self.sums, cell_rows, self.scratch, self.cells, self.n_threads)
         if self._slots is not None and 2 * targets[0].result.bits.nbytes < self.cells.nbytes:
             self._scan_share(targets[0].result, unit)
             return
         self.comm.sum(self.cells, sure=True)
-        for store, at, target in zip(self.stores, self.at, targets, strict=True):
-            self._scan(store, slice(None), at, unit, target)
+        for store, cell_rows, target in zip(self.stores, self.cell_rows, targets, strict=True):
+            self._scan(store, slice(None), cell_rows, unit, target)
 
-    def _scan(self, store, slots, at, unit, target):
+    def _scan(self, store, slots, cell_rows, unit, target):
         _stumps.scan_cells(
-            self.cells, at, store.bins[slots], store.missing[slots], unit, self.lanes, self.tie, self.scratch, target,
+            self.cells,
+            cell_rows,
+            store.bins[slots],
+            store.missing[slots],
+            unit,
+            self.lanes,
+            self.tie,
+            self.scratch,
+            target,
             self.n_threads,
-        )  # fmt: skip
+        )
 
     def _scan_share(self, result, unit):
         """Scan this worker's share of the slots; the bits of the others are 0, so that the sum is the result of all."""
@@ -110,12 +124,14 @@ class SummedScan:
         begin, end = self._slots[rank : rank + 2]
         self.comm.sum_scatter(self.cells, np.diff(self._rows), sure=True)
         result.bits[...] = 0
-        for store, at, first in zip(self.stores, self.at, self.first[:-1].tolist(), strict=True):
-            own = slice(max(begin - first, 0), max(end - first, 0))
-            at_own = at[own] - self._rows[rank]
-            if len(at_own):
-                target = _stumps.Target(result, first + own.start, len(at_own))
-                self._scan(store, own, at_own, unit, target)
+        for store, cell_rows, first in zip(
+            self.stores, self.cell_rows, self.first[:-1].tolist(), strict=True
+        ):
+            share = slice(max(begin - first, 0), max(end - first, 0))
+            rows_of_share = cell_rows[share] - self._rows[rank]
+            if len(rows_of_share):
+                target = _stumps.Target(result, first + share.start, len(rows_of_share))
+                self._scan(store, share, rows_of_share, unit, target)
         self.comm.sum(result.bits, sure=True)
 
     def _unit(self, gradient):

@@ -30,8 +30,12 @@ class LabelLists:
     """
 
     def __init__(self, lines, refuse, check):
-        self._lines, self._refuse, self._check = lines, refuse, check
-        self._rest, self._number, self.lists = b"", 0, []
+        self._lines = lines
+        self._refuse = refuse
+        self._check = check
+        self._rest = b""
+        self._number = 0
+        self.lists = []
 
     def readinto(self, buffer):
         """Fill a buffer as far as there is text; return the number of bytes."""
@@ -58,12 +62,13 @@ class LabelLists:
         if b":" in first[0]:
             self.lists.append(())
             return line
-        at, size = line.index(first[0]), len(first[0])
-        self.lists.append(self._labels(first[0], at + 1))
-        return line[:at] + b"0".ljust(size) + line[at + size :]
+        begin = line.index(first[0])
+        size = len(first[0])
+        self.lists.append(self._labels(first[0], begin + 1))
+        return line[:begin] + b"0".ljust(size) + line[begin + size :]
 
     def _labels(self, text, column):
-        found = []
+        labels = []
         for part in text.split(b","):
             digits = part[1:] if part[:1] == b"-" else part
             shown = part.decode("utf-8", "backslashreplace")[:40]
@@ -73,15 +78,15 @@ class LabelLists:
                     "like 3,17,201"
                 )
                 raise self._refuse(self._number, column, reason)
-            if int(part) in found:
+            if int(part) in labels:
                 raise self._refuse(
                     self._number,
                     column,
                     f"label {shown} occurs twice in the list; list each label once",
                 )
-            found.append(int(part))
+            labels.append(int(part))
             column += len(part) + 1
-        return tuple(sorted(found))
+        return tuple(sorted(labels))
 
     def y(self):
         """The lists, as an object array (m,)."""
@@ -92,13 +97,13 @@ class LabelLists:
 
 def indicator(lists, labels=None):
     """Indicator uint8 (m, K) of lists, and its labels (K,): by default all that occur; others are ignored."""
-    size = [len(one) for one in lists]
-    found = np.array([label for one in lists for label in one], dtype=np.int64)
-    labels = np.unique(found) if labels is None else np.asarray(labels)
+    size = [len(labels_of_row) for labels_of_row in lists]
+    listed = np.array([label for labels_of_row in lists for label in labels_of_row], dtype=np.int64)
+    labels = np.unique(listed) if labels is None else np.asarray(labels)
     Y = np.zeros((len(lists), len(labels)), dtype=np.uint8)
-    at = np.searchsorted(labels, found).clip(0, max(len(labels) - 1, 0))
-    known = labels[at] == found if len(labels) else np.zeros(0, dtype=bool)
-    Y[np.repeat(np.arange(len(lists)), size)[known], at[known]] = 1
+    label_index = np.searchsorted(labels, listed).clip(0, max(len(labels) - 1, 0))
+    is_known_label = labels[label_index] == listed if len(labels) else np.zeros(0, dtype=bool)
+    Y[np.repeat(np.arange(len(lists)), size)[is_known_label], label_index[is_known_label]] = 1
     return Y, labels
 
 
@@ -108,20 +113,27 @@ def lists_of(y, n_rows):
         y = y.toarray()
     if not (isinstance(y, np.ndarray) and y.ndim == 2):
         try:
-            found = [sorted({int(label) for label in one}) for one in y]
-            ok = all(len(one) == len(given) for one, given in zip(found, y, strict=True))
+            label_lists = [sorted({int(label) for label in labels_of_row}) for labels_of_row in y]
+            ok = all(
+                len(labels_of_row) == len(labels_given)
+                for labels_of_row, labels_given in zip(label_lists, y, strict=True)
+            )
         except (TypeError, ValueError):
-            found, ok = [], False
+            label_lists = []
+            ok = False
         if (
             not ok
-            or len(found) != n_rows
-            or any(one and max(map(abs, one)) > LARGEST for one in found)
+            or len(label_lists) != n_rows
+            or any(
+                labels_of_row and max(map(abs, labels_of_row)) > LARGEST
+                for labels_of_row in label_lists
+            )
         ):
             raise ValueError(
                 "y must be an indicator matrix, or contain a list of labels for each of the "
                 f"{n_rows} rows; labels are distinct whole numbers within +-2^53"
             )
-        return found
+        return label_lists
     if len(y) != n_rows or y.dtype.kind not in "buif" or not ((y == 0) | (y == 1)).all():
         raise ValueError(
             f"the indicator matrix y has shape {y.shape}; it must have {n_rows} rows and hold "

@@ -59,7 +59,11 @@ class SvmlightData(NamedTuple):
 
     def __repr__(self):
         several = self.y.dtype == object
-        labels = sorted({label for one in self.y for label in one}) if several else []
+        labels = (
+            sorted({label for labels_of_row in self.y for label in labels_of_row})
+            if several
+            else []
+        )
         labels = labels or np.unique(self.y[self.labelled]).tolist()
         shown = ", ".join(map(str, labels[:LABELS_SHOWN])) + (
             ", ..." if labels[LABELS_SHOWN:] else ""
@@ -104,23 +108,21 @@ class _Rows:
         self.indices, self.values = np.empty(0, np.int32), np.empty(0, np.float32)
         self.indptr = np.zeros(1, np.int64)
         self.labels, self.labelled = np.empty(0, np.float64), np.empty(0, np.uint8)
-        self.empty_line = 0  # the first one, or 0
 
-    def check_memory(self, size, what, remedy):
-        """Raise an error if ``size`` more bytes for ``what`` are not available."""
+    def check_memory(self, size, purpose, remedy):
+        """Raise an error if ``size`` more bytes for ``purpose`` are not available."""
         if self.memory_limit is not None:
-            room, where = (
-                self.memory_limit - self.held(),
-                f"memory_limit={self.memory_limit} leaves",
-            )
+            room = self.memory_limit - self.bytes_held()
+            where = f"memory_limit={self.memory_limit} leaves"
         else:
-            room, where = available_memory(), "this machine has"
+            room = available_memory()
+            where = "this machine has"
         if room is not None and size > room:
             raise SvmlightMemoryError(
-                f"{self.name}: {what} needs about {in_words(size)} and {where} {in_words(max(room, 0))}; {remedy}"
+                f"{self.name}: {purpose} needs about {in_words(size)} and {where} {in_words(max(room, 0))}; {remedy}"
             )
 
-    def held(self):
+    def bytes_held(self):
         """Allocated bytes, used or not."""
         return sum(
             getattr(self, name).nbytes
@@ -129,21 +131,27 @@ class _Rows:
 
     def reserve(self, scanner, length, expected):
         """Make room for the rows in ``length`` more bytes of text; ``expected`` guesses the final (entries, rows)."""
-        self._reserve(("indices", "values"), "entries", scanner.nnz, length // 4, expected[0])
         self._reserve(
-            ("indptr", "labels", "labelled"), "rows", scanner.rows, length // 2, expected[1]
+            ("indices", "values"), "entries", scanner.nnz, n_more=length // 4, guess=expected[0]
+        )
+        self._reserve(
+            ("indptr", "labels", "labelled"),
+            "rows",
+            scanner.rows,
+            n_more=length // 2,
+            guess=expected[1],
         )
 
-    def _reserve(self, names, what, used, more, guess):
+    def _reserve(self, names, purpose, used, n_more, guess):
         arrays = [getattr(self, name) for name in names]
-        if len(arrays[-1]) >= used + more:
+        if len(arrays[-1]) >= used + n_more:
             return
         width = sum(array.itemsize for array in arrays)
         remedy = "raise memory_limit or free memory, or read fewer rows"
-        sizes = used + more, max(used + more, guess, len(arrays[-1]) * 3 // 2)
+        sizes = used + n_more, max(used + n_more, guess, len(arrays[-1]) * 3 // 2)
         for size in reversed(sizes):
             try:
-                self.check_memory(width * size, f"reading {size} {what}", remedy)
+                self.check_memory(width * size, f"reading {size} {purpose}", remedy)
                 break
             except SvmlightMemoryError:
                 # The guess may be too high; only the certain need of these lines is a reason to give up.
@@ -242,12 +250,9 @@ def _scan(stream, name, size, base, rows, lines=None):
             expected = (int(scanner.nnz * share), int(scanner.rows * share))
         rows.reserve(scanner, length, expected)
         arrays = rows.indices, rows.values, rows.indptr, rows.labels, rows.labelled
-        before = scanner.line - scanner.rows, scanner.line
         code = scanner.feed(buffer, length, *arrays)
         if code != "ok":
-            raise refusal(name, code, scanner, buffer, lines or 0)
-        if not rows.empty_line and scanner.line - scanner.rows > before[0]:
-            rows.empty_line = first_empty(buffer, length, before[1])
+            raise refusal(name, code, scanner, buffer=buffer, lines=lines or 0)
         buffer[: have - length] = buffer[length:have]
         have -= length
     if lines is not None:
@@ -259,14 +264,6 @@ def _scan(stream, name, size, base, rows, lines=None):
             f"{name}: no row of data in {scanner.line} lines; expected rows like 1 3:0.5 7:2"
         )
     return scanner
-
-
-def first_empty(buffer, length, before):
-    """Number of the first line without text, or 0; ``before`` lines precede the buffer."""
-    for number, line in enumerate(bytes(buffer[:length]).split(b"\n")[:-1], before + 1):
-        if not line.strip():
-            return number
-    return 0
 
 
 def _checked(n_features, base, layout, memory_limit):
@@ -403,26 +400,21 @@ def load_stream(
         text = _label_lists(text, name, rows) if multilabel else text
         scanner = _scan(text, name, size, base, rows, lines)
     rows.trim(scanner.rows, scanner.nnz)
-    notices, before = [], lines or 0
+    notices = []
+    before = lines or 0
     if scanner.qid_line:
         notices.append(f"{name}: ignoring qid (first at line {before + scanner.qid_line})")
     base = _settle_base(name, base, scanner, rows, notices, before)
     largest, line, column = scanner.largest
     line += before
-    found = largest + 1 - base if largest >= 0 else 0
-    if rows.empty_line and not multilabel and not rows.labelled.any():
-        skipped = scanner.line - scanner.rows
-        notices.append(
-            f"{name}: skipped {counted(skipped, 'line')} without data, the first empty one at line "
-            f"{before + rows.empty_line}; write a row of zeros as {base}:0"
-        )
+    n_found = largest + 1 - base if largest >= 0 else 0
     if n_features is None:
         if largest < 0 and lines is None:
             raise SvmlightError(
                 f"{name}: no row has a feature; if that is intended, give n_features"
             )
-        n_features = found
-    elif found > n_features:
+        n_features = n_found
+    elif n_found > n_features:
         which = (
             "index" if lines is not None else "largest index"
         )  # other parts may have a larger one
@@ -431,22 +423,25 @@ def load_stream(
             f"line {line})"
         )
     where = f"largest index {largest} at line {line}, column {column}"
-    X = _matrix(rows, scanner, int(n_features), layout, where, found > n_features)
-    y = (
-        text.y()
-        if multilabel
-        else rows.labels
-        if scanner.fractions
-        else rows.labels.astype(np.int64)
+    X = _matrix(
+        rows, scanner, int(n_features), layout=layout, where=where, drop=n_found > n_features
     )
-    return SvmlightData(X, y, rows.labelled.view(np.bool_), int(base), notices), found, scanner.nnz
+    if multilabel:
+        y = text.y()
+    else:
+        y = rows.labels if scanner.fractions else rows.labels.astype(np.int64)
+    return (
+        SvmlightData(X, y, rows.labelled.view(np.bool_), base=int(base), notices=notices),
+        n_found,
+        scanner.nnz,
+    )
 
 
 def _label_lists(text, name, rows):
     """Wrap the stream to extract its lists of labels. A long line takes six times its size before it is scanned."""
 
-    def refuse(*at):
-        return SvmlightError("{}:{}:{}: {}".format(name, *at))
+    def refuse(*place_and_message):
+        return SvmlightError("{}:{}:{}: {}".format(name, *place_and_message))
 
     def check(size):
         rows.check_memory(
@@ -481,7 +476,9 @@ def better_dense(m, n_features, entries):
 
 
 def _matrix(rows, scanner, n_features, layout, where, drop):
-    m, entries, dense_size = scanner.rows, scanner.nnz, 4 * scanner.rows * n_features
+    m = scanner.rows
+    entries = scanner.nnz
+    dense_size = 4 * scanner.rows * n_features
     plain = layout == "plain"
     if layout in ("auto", "plain"):
         layout = "dense" if better_dense(m, n_features, entries) else "csr"
@@ -490,8 +487,8 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
         except SvmlightMemoryError:
             layout = "csr"
     if layout == "dense":
-        what = f"a dense float32 matrix of {m} rows and {n_features} features ({where})"
-        rows.check_memory(dense_size, what, "use layout='csr' or a smaller n_features")
+        purpose = f"a dense float32 matrix of {m} rows and {n_features} features ({where})"
+        rows.check_memory(dense_size, purpose, "use layout='csr' or a smaller n_features")
         X = np.zeros((m, n_features), np.float32)
         svmtext.fill_dense(rows.indptr, rows.indices, rows.values, X)
         return X
@@ -504,10 +501,11 @@ def _matrix(rows, scanner, n_features, layout, where, drop):
     else:
         index_type = np.int64
         rows.check_memory(8 * entries, f"64-bit indices of {entries} entries", "read fewer rows")
-    data, indices = rows.values, rows.indices.astype(index_type, copy=False)
+    data = rows.values
+    indices = rows.indices.astype(index_type, copy=False)
     indptr = rows.indptr.astype(index_type)
     if plain:
-        return CompressedRows(data, indices, indptr, (m, n_features))
+        return CompressedRows(data, indices, indptr, shape=(m, n_features))
     import scipy.sparse
 
     X = scipy.sparse.csr_matrix((data, indices, indptr), shape=(m, n_features), copy=False)

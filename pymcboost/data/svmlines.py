@@ -37,12 +37,15 @@ class Lines:
 
     def __init__(self, path, n_features, base):
         self._stream, self.name, _, self._ours = archives.open_text(path)
-        self._n_features, self._base = n_features, base
-        self.number, self.beyond = 0, False
+        self._n_features = n_features
+        self._base = base
+        self.number = 0
+        self.beyond = False
         self._room(1 << 12)
 
     def _room(self, length):
-        self._length, n = length, length // 2 + 1
+        self._length = length
+        n = length // 2 + 1
         self._parts = [np.empty(length // 4 + 1, dtype) for dtype in (np.int32, np.float32)]
         self._parts += [np.zeros(n + 1, np.int64), np.empty(n), np.empty(n, np.uint8)]
 
@@ -52,16 +55,17 @@ class Lines:
             with archives.buffered(self._stream) as lines, intact(self.name):
                 while line := archives.next_line(lines, self._check):
                     self.number += 1
-                    found = self._row(line)
-                    if found is not None:
-                        yield found
+                    row = self._row(line)
+                    if row is not None:
+                        yield row
         finally:
             if self._ours:
                 self._stream.close()
 
     def _check(self, size):
         """Refuse a line of which ``size`` bytes are read if there is not enough memory for it."""
-        room, needed = available_memory(), MEMORY_A_BYTE * size
+        room = available_memory()
+        needed = MEMORY_A_BYTE * size
         if room is not None and needed > room:
             raise SvmlightMemoryError(
                 f"{self.name}:{self.number + 1}: a line of {in_words(size)} or more needs "
@@ -79,17 +83,19 @@ class Lines:
         text = line + bytes(svmtext.PADDING)
         code = scanner.feed(text, len(line), *self._parts)
         if code != "ok":
-            raise refusal(self.name, code, scanner, text, self.number - 1)
+            raise refusal(self.name, code, scanner, buffer=text, lines=self.number - 1)
         if not scanner.rows:
             return None
         indices, values, _, labels, labelled = self._parts
-        n, d = scanner.nnz, self._n_features
+        n = scanner.nnz
+        d = self._n_features
         if n and indices[n - 1] >= d:
-            n, self.beyond = int(np.searchsorted(indices[:n], d)), True
+            n = int(np.searchsorted(indices[:n], d))
+            self.beyond = True
         label = labels[0].item() if labelled[0] else None
         if d > DENSE:
             return CompressedRows(
-                values[:n], indices[:n], np.array([0, n], np.int32), (1, d)
+                values[:n], indices[:n], np.array([0, n], np.int32), shape=(1, d)
             ), label
         row = np.zeros((1, d), np.float32)
         row[0, indices[:n]] = values[:n]

@@ -92,7 +92,9 @@ def _several(y):
     """Whether labels are multi-label."""
     if hasattr(y, "toarray") or getattr(y, "ndim", 1) == 2:
         return True
-    return len(y) > 0 and all(isinstance(one, (list, tuple, set, frozenset)) for one in y)
+    return len(y) > 0 and all(
+        isinstance(labels_of_row, (list, tuple, set, frozenset)) for labels_of_row in y
+    )
 
 
 def _decimals(values):
@@ -114,7 +116,9 @@ def _write_lines(X, y, base, sparse, block=1024):
             row = np.repeat(np.arange(rows), np.diff(X.indptr[first : first + rows + 1]))
             column, values = X.indices[span], X.data[span]
             present = np.flatnonzero(values)
-            row, column, values = row[present], column[present], values[present]
+            row = row[present]
+            column = column[present]
+            values = values[present]
         else:
             part = np.asarray(X[first : first + rows], np.float32)
             row, column = np.nonzero(part)
@@ -123,9 +127,11 @@ def _write_lines(X, y, base, sparse, block=1024):
         entries = [f" {index}:{value}" for index, value in pairs]
         stops = np.searchsorted(row, np.arange(rows + 1)).tolist()
         for i in range(rows):
-            label, own = y[first + i], entries[stops[i] : stops[i + 1]]
+            label = y[first + i]
+            row_entries = entries[stops[i] : stops[i + 1]]
             if isinstance(label, list):  # an empty row would be a blank line
-                label, own = ",".join(map(str, label)), own or [f" {base}:0"] * (not label)
+                row_entries = row_entries or [f" {base}:0"] * (not label)
+                label = ",".join(map(str, label))
             else:
                 label = int(label) if y.dtype.kind in "bui" else format(float(label), ".17g")
-            yield f"{label}{''.join(own)}\n"
+            yield f"{label}{''.join(row_entries)}\n"

@@ -21,7 +21,8 @@ LONGEST = 1 << 24
 # Memory for a value of a CSV file besides its text, in bytes: its position, which pandas stores twice, and X.
 MEMORY_A_VALUE = 18
 # After reading this share of a file, but at least this many bytes, its total memory is estimated.
-SEEN, LEAST_SEEN = 1 / 16, 1 << 20
+SEEN = 1 / 16
+LEAST_SEEN = 1 << 20
 # Number of bytes of a Parquet file that are read at once.
 PIECE = 1 << 24
 
@@ -124,8 +125,8 @@ def read_table(path, kind, choose, as_text=None, layout=None):
     y = np.full(len(frame), "", dtype=object)
     if label is not None:
         y[:] = list(map(_label, _plain(frame[label], name)))
-    found = {j: [_stripped(value) for value in _plain(frame[names[j]], name)] for j in texts}
-    return TableData(X, y, y != "", names, label, found)
+    text_columns = {j: [_stripped(value) for value in _plain(frame[names[j]], name)] for j in texts}
+    return TableData(X, y, y != "", names=names, label=label, texts=text_columns)
 
 
 class _Room:
@@ -140,7 +141,9 @@ class _Room:
     """
 
     def __init__(self, name, size):
-        self.name, self.size, self._free = name, size, available_memory()
+        self.name = name
+        self.size = size
+        self._free = available_memory()
 
     def check(self, needed):
         """Refuse a file that needs more bytes than are free."""
@@ -161,7 +164,8 @@ class _Room:
 
 def _csv(pandas, file, *, room, choose, as_text, layout):
     """Read a CSV file: the frame, the columns of features and labels, and the positions of text columns."""
-    layout, name = layout or Layout(), room.name
+    layout = layout or Layout()
+    name = room.name
     first = file.readline(LONGEST)
     if other := archives.other_format(first, name):
         raise TableError(f"{name}: {other}")
@@ -179,13 +183,13 @@ def _csv(pandas, file, *, room, choose, as_text, layout):
         if layout.header is False:
             head = [str(number) for number in range(1, len(cells) + 1)]
             line = first.removeprefix(b"\xef\xbb\xbf")
-        rest = _Lines(line, file, room, len(head))
+        rest = _Lines(line, file, room, n_columns=len(head))
         _check_head(head, name, layout)
         names, label = _chosen(
             head,
             choose,
             f"{name}:1",
-            "" if len(head) > 1 else "; set the column separator with --separator",
+            remedy="" if len(head) > 1 else "; set the column separator with --separator",
         )
         texts = _chosen(names, as_text, f"{name}:1")
         as_written = [names[j] for j in texts] + ([] if label is None else [label])
@@ -230,9 +234,13 @@ class _Lines(io.RawIOBase):
     """
 
     def __init__(self, line, file, room, n_columns):
-        self._line, self._file, self._room = line, file, room
+        self._line = line
+        self._file = file
+        self._room = room
         self._memory_a_row = MEMORY_A_VALUE * n_columns
-        self._since_line_end, self._size, self._n_rows = 0, 0, 0
+        self._since_line_end = 0
+        self._size = 0
+        self._n_rows = 0
 
     def readable(self):
         """Whether it can be read."""
@@ -242,7 +250,8 @@ class _Lines(io.RawIOBase):
         """Fill a part of a buffer; return the number of bytes."""
         if not self._line:
             return self._read_on(view)
-        part, self._line = self._line[: len(view)], self._line[len(view) :]
+        part = self._line[: len(view)]
+        self._line = self._line[len(view) :]
         view[: len(part)] = part
         return len(part)
 
@@ -252,8 +261,8 @@ class _Lines(io.RawIOBase):
         last = text.rfind(b"\n")
         self._since_line_end = size - last - 1 if last >= 0 else self._since_line_end + size
         if self._since_line_end > LONGEST:
-            what = f"a line has more than {LONGEST >> 20} MiB"
-            raise TableError(f"{self._room.name}: {what}; check that the file has line breaks")
+            problem = f"a line has more than {LONGEST >> 20} MiB"
+            raise TableError(f"{self._room.name}: {problem}; check that the file has line breaks")
         self._size += size
         self._n_rows += text.count(b"\n")
         self._room.check_part(self._size + self._memory_a_row * self._n_rows, self._size)
@@ -281,7 +290,8 @@ def _parquet(pandas, file, *, room, choose, as_text, layout):
     import pyarrow
     from pyarrow.parquet import ParquetFile
 
-    content, name = _content(file, room), room.name
+    content = _content(file, room)
+    name = room.name
     try:
         parquet = ParquetFile(pyarrow.BufferReader(content))
         schema = parquet.schema_arrow
@@ -336,7 +346,8 @@ def _chosen(head, choose, where, remedy=""):
 
 def _numbers(pandas, column, where):
     """Convert a column to float32, with missing values as NaN."""
-    types, kind = pandas.api.types, column.dtype
+    types = pandas.api.types
+    kind = column.dtype
     if types.is_numeric_dtype(kind) or types.is_bool_dtype(kind):
         numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
     else:
@@ -373,8 +384,8 @@ def _plain(column, name):
         (value for value in values if not isinstance(value, (str, int, float, type(None)))), None
     )
     if strange is not None and type(strange).__name__ != "NAType":
-        what = f"{name}: column {column.name!r} has {type(strange).__name__} values"
-        raise TableError(f"{what}; labels and categories must be integers or text")
+        problem = f"{name}: column {column.name!r} has {type(strange).__name__} values"
+        raise TableError(f"{problem}; labels and categories must be integers or text")
     return [None if type(value).__name__ == "NAType" else value for value in values]
 
 
@@ -400,8 +411,8 @@ def is_number(text):
 
 def whole(label):
     """The integer that a label represents, or None."""
-    found = WHOLE.fullmatch(label)
-    return int(found[1]) if found else None
+    match = WHOLE.fullmatch(label)
+    return int(match[1]) if match else None
 
 
 def column_named(head, name):

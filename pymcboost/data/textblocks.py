@@ -17,13 +17,15 @@ class LineRange(io.RawIOBase):
     def __init__(self, path, part, parts):
         self._file = open(path, "rb")
         size = self._file.seek(0, io.SEEK_END)
-        self.begin, self.end = (self._next_line(size * at // parts) for at in (part, part + 1))
+        self.begin, self.end = (
+            self._next_line(size * number // parts) for number in (part, part + 1)
+        )
         self._file.seek(self.begin)
 
-    def _next_line(self, at):
-        """Position of the first line that starts at ``at`` or later."""
-        if at:
-            self._file.seek(at - 1)
+    def _next_line(self, offset):
+        """Position of the first line that starts at ``offset`` or later."""
+        if offset:
+            self._file.seek(offset - 1)
             while (part := self._file.readline(BLOCK)) and not part.endswith(b"\n"):
                 pass  # skips a line of any length in pieces
             return self._file.tell()
@@ -31,11 +33,13 @@ class LineRange(io.RawIOBase):
 
     def count_lines(self):
         """Count the lines of the range."""
-        found, last = 0, b"\n"
+        n_lines = 0
+        last = b"\n"
         while block := self.read(BLOCK):
-            found, last = found + block.count(b"\n"), block[-1:]
+            n_lines = n_lines + block.count(b"\n")
+            last = block[-1:]
         self._file.seek(self.begin)
-        return found + (last != b"\n")
+        return n_lines + (last != b"\n")
 
     def readable(self):
         """Whether it can be read."""

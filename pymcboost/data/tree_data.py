@@ -48,9 +48,9 @@ class TreeData(TrainingRows):
         n_threads=1,
         categorical=(),
         bins=None,
-        **how,
+        **options,
     ):
-        super().__init__(X, y, n_classes, sample_weight, n_threads=n_threads, **how)
+        super().__init__(X, y, n_classes, sample_weight, n_threads=n_threads, **options)
         comm = self.comm
         if comm.size > 1 and self.is_sparse:
             feature, bins = bin_sparse_divided(self, max_bins)
@@ -103,20 +103,23 @@ class TreeData(TrainingRows):
 
     def threshold_of(self, feature, pos):
         """Thresholds of the splits of these features at these positions; 0 for categorical features."""
-        found = self.columns.threshold[self.columns.threshold_ptr[feature] + pos]
+        threshold = self.columns.threshold[self.columns.threshold_ptr[feature] + pos]
         if self.columns.levels:
-            found[np.isin(feature, list(self.columns.levels))] = 0
-        return found
+            threshold[np.isin(feature, list(self.columns.levels))] = 0
+        return threshold
 
     @property
     def set_words(self):
         """Number of 64-bit words of the largest set of categories."""
-        return max((-(-len(its) // 64) for its in self.columns.levels.values()), default=0)
+        return max((-(-len(levels) // 64) for levels in self.columns.levels.values()), default=0)
 
     def histogram_bytes(self, cell_words):
         """Bytes of the histograms of all features in a node, for a tree of one class."""
         ends = range(0, self.columns.n_lanes, LANES)
-        cells = sum(int(self.columns.lane_cells[at : at + LANES].max()) for at in ends)
+        cells = sum(
+            int(self.columns.lane_cells[first_lane : first_lane + LANES].max())
+            for first_lane in ends
+        )
         return 8 * cell_words * (LANES * cells + self.columns.n_sparse)
 
     def pools(self, cell_words, max_leaves):
@@ -165,14 +168,16 @@ class Grown:
         s = int(self.n_splits[j])
         feature, pos = self.feature[j, :s], self.pos[j, :s]
         threshold = data.threshold_of(feature, pos)
-        value, gain = self.value[j, : s + 1], self.gain[j, :s]
+        value = self.value[j, : s + 1]
+        gain = self.gain[j, :s]
         return data.column[feature], threshold, self.nan_left[j, :s], self.right[j, :s], value, gain
 
     def trees(self, chosen, data):
         """The arrays of `tree` for several trees, concatenated, after their numbers of splits."""
         s = self.n_splits[chosen, None]
         place = np.arange(self.feature.shape[1])
-        splits, leaves = place < s, place <= s
+        splits = place < s
+        leaves = place <= s
         feature, pos, nan_left, right, gain = (
             array[chosen][splits]
             for array in (self.feature, self.pos, self.nan_left, self.right, self.gain)
@@ -195,12 +200,12 @@ class Grown:
             return {}
         splits = np.arange(self.feature.shape[1]) < self.n_splits[chosen, None]
         feature, sets = self.feature[chosen][splits], self.sets[chosen][splits]
-        found = {}
+        codes_left = {}
         for j in np.flatnonzero(np.isin(feature, list(levels))).tolist():
             bits = np.unpackbits(sets[j].astype("<u8").view(np.uint8), bitorder="little")
-            its = levels[int(feature[j])]
-            found[j] = its[bits[: len(its)].astype(bool)]
-        return found
+            level_codes = levels[int(feature[j])]
+            codes_left[j] = level_codes[bits[: len(level_codes)].astype(bool)]
+        return codes_left
 
 
 def cell_words_of(counted):
@@ -238,29 +243,31 @@ class Quantiser:
     """
 
     def __init__(self, data, counted, min_samples_leaf=0.0, least_weight=0.0):
-        m, (lightest, one) = data.total_rows, data.weight_ends
+        m = data.total_rows
+        lightest, heaviest = data.weight_ends
         if is_wide(m):
             raise ValueError(
                 f"X has {m} rows; class-wise trees support at most {WIDE_ROWS} rows, over all "
                 "workers. Use VectorTreeBoostClassifier for more"
             )
         self.cell_words = cell_words_of(counted)
-        self.uniform = uniform = lightest == one
+        self.uniform = uniform = lightest == heaviest
         self.weight = np.ones(0) if uniform else data.weight
         self.count_bits = 0
         if self.cell_words == 1:  # rounding adds at most one unit per row
             self.limit_g = self.limit_h = counts = 2.0**31 - 2 * m - 4096
         else:
             self.count_bits = 24 if m < MANY_ROWS else 31
-            self.limit_g, self.limit_h = ROOM_BESIDE, 2.0 ** (62 - self.count_bits)
+            self.limit_g = ROOM_BESIDE
+            self.limit_h = 2.0 ** (62 - self.count_bits)
             counts = 2.0**self.count_bits - 2 * m
         # A power of two: integer weights stay integers, and a row of weight 1 can fill a leaf with minimum weight 1.
         self.per_count = (
             1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
         )
-        mean = one if uniform else data.total_weight / m
+        mean = heaviest if uniform else data.total_weight / m
         least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (
-            one if uniform else 1.0
+            heaviest if uniform else 1.0
         )
         most = np.iinfo(np.int32).max
         self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), most)))

@@ -14,19 +14,26 @@ LANES = 16  # columns in a tile
 BUNDLE_ROWS = 512
 # Columns with at least this share of rows in one bin, and few other bins, can share a lane if they exclude each
 # other.
-BUNDLED, BUNDLED_BINS, BUNDLES_TRIED = 0.6, 32, 64
+BUNDLED = 0.6
+BUNDLED_BINS = 32
+BUNDLES_TRIED = 64
 # With several workers, at most this many columns are considered: the results for all pairs fit into one message.
 BUNDLED_APART = 256
 # If at most this share of a tile's rows have a lane outside its mode, the tile skips the other rows.
-COUNTED, SKIPPING_ROWS = 0.75, 4096
+COUNTED = 0.75
+SKIPPING_ROWS = 4096
 # Columns with at least this share of rows in one bin are put into tiles with columns that leave theirs in the same
 # rows.
-ALIKE, ALIKE_SAMPLE = 0.3, 1 << 19
+ALIKE = 0.3
+ALIKE_SAMPLE = 1 << 19
 
 # Rows of small nodes are copied to be adjacent if the codes take at least MOVED_BYTES, more than most caches; if a
 # node draws at least one in MOVED_LANES lanes; if trees have at least MOVED_LEAVES leaves; and if the copy takes at
 # most one part in MOVED_ROOM of the free memory.
-MOVED_BYTES, MOVED_LANES, MOVED_LEAVES, MOVED_ROOM = 1 << 24, 8, 32, 4
+MOVED_BYTES = 1 << 24
+MOVED_LANES = 8
+MOVED_LEAVES = 32
+MOVED_ROOM = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +120,8 @@ class Columns:
             or self.codes.nbytes < MOVED_BYTES
         ):
             return None
-        size, room = self.codes.nbytes + 4 * self.n_rows * (n_numbers + 1), available_memory()
+        size = self.codes.nbytes + 4 * self.n_rows * (n_numbers + 1)
+        room = available_memory()
         if room is not None and size * MOVED_ROOM > room:
             return None
         codes = self.zeros(self.codes.shape, self.codes.dtype)
@@ -215,8 +223,8 @@ class Tiled(Columns):
 def _features(column, n_bins, has_missing, usual, cuts):
     """Fields of `Columns` that do not depend on where codes are stored."""
     cuts = [
-        np.append(at, LARGEST_THRESHOLD) if missing else at
-        for at, missing in zip(cuts, has_missing, strict=True)
+        np.append(column_cuts, LARGEST_THRESHOLD) if missing else column_cuts
+        for column_cuts, missing in zip(cuts, has_missing, strict=True)
     ]
     return {
         "column": column.astype(np.int32),
@@ -234,51 +242,61 @@ def lanes_of(bins, total_rows, feature=None, comm=ALONE):
     All workers of ``comm``, with ``total_rows`` rows in total, have the same lanes in the same order. ``feature``:
     the columns of X to which the bins belong, if not all.
     """
-    m, levels = bins.codes.shape[1], bins.levels
+    m = bins.codes.shape[1]
+    levels = bins.levels
     used = np.flatnonzero(((bins.n_bins > 1) | (bins.missing > 0)) & (bins.missing < total_rows))
     column = used if feature is None else feature[used]
-    its = _features(
+    fields = _features(
         column,
         bins.n_bins[used],
         bins.missing[used] > 0,
-        bins.mode[used],
-        [bins.cuts[f] for f in used],
+        usual=bins.mode[used],
+        cuts=[bins.cuts[f] for f in used],
     )
-    n, cells = len(used), its["n_bins"] + its["has_missing"]
-    lanes = _plan(bins.codes, its, bins.mode_rows[used], levels, total_rows, comm)
-    lane, cell0, mode = (
-        np.zeros(n, dtype=np.int32),
-        np.zeros(n, dtype=np.int32),
-        np.full(n, -1, dtype=np.int32),
-    )
+    n = len(used)
+    cells = fields["n_bins"] + fields["has_missing"]
+    lanes = _plan(bins.codes, fields, bins.mode_rows[used], levels=levels, m=total_rows, comm=comm)
+    lane = np.zeros(n, dtype=np.int32)
+    cell0 = np.zeros(n, dtype=np.int32)
+    mode = np.full(n, -1, dtype=np.int32)
     codes = aligned_zeros((len(lanes), m), bins.codes.dtype)
-    for at, features in enumerate(lanes):
+    for lane_index, features in enumerate(lanes):
         if len(features) == 1:
-            lane[features[0]] = at
-            codes[at] = bins.codes[used[features[0]]]
+            lane[features[0]] = lane_index
+            codes[lane_index] = bins.codes[used[features[0]]]
             continue
         cell = 1
         for f in features:
-            lane[f], cell0[f], mode[f] = at, cell, its["usual"][f]
+            lane[f], cell0[f], mode[f] = lane_index, cell, fields["usual"][f]
             column = bins.codes[used[f]]
             others = np.flatnonzero(column != mode[f])
-            codes[at, others] = column[others] + cell
+            codes[lane_index, others] = column[others] + cell
             cell += int(cells[f])
     lane_cells = np.zeros(len(lanes), dtype=np.int32)
     np.maximum.at(lane_cells, lane, cell0 + cells)
     return Columns(
-        n_rows=m, codes=codes, lane=lane, cell0=cell0, mode=mode, lane_cells=lane_cells,
-        lane_ptr=np.concatenate(([0], np.cumsum([len(features) for features in lanes]))).astype(np.int32),
-        lane_feature=np.array([f for features in lanes for f in features], dtype=np.int32), **its,
-        levels={f: levels[at] for f, at in enumerate(used.tolist()) if at in levels},
-    )  # fmt: skip
+        n_rows=m,
+        codes=codes,
+        lane=lane,
+        cell0=cell0,
+        mode=mode,
+        lane_cells=lane_cells,
+        lane_ptr=np.concatenate(([0], np.cumsum([len(features) for features in lanes]))).astype(
+            np.int32
+        ),
+        lane_feature=np.array([f for features in lanes for f in features], dtype=np.int32),
+        **fields,
+        levels={f: levels[column] for f, column in enumerate(used.tolist()) if column in levels},
+    )
 
 
-def _plan(codes, its, mode_rows, levels, m, comm):
+def _plan(codes, fields, mode_rows, levels, m, comm):
     """Plan the features of every lane. Lanes of one tile are chosen so that it can skip rows."""
     alone, small = comm.size == 1, codes.itemsize == 1
-    has_missing, n_bins = its["has_missing"], its["n_bins"]
-    bundles = _bundles(codes, its, mode_rows, levels, m, comm) if small and m >= BUNDLE_ROWS else []
+    has_missing, n_bins = fields["has_missing"], fields["n_bins"]
+    bundles = (
+        _bundles(codes, fields, mode_rows, levels, m, comm) if small and m >= BUNDLE_ROWS else []
+    )
     plain = np.ones(len(n_bins), dtype=bool)
     plain[[f for bundle in bundles for f in bundle]] = False
     is_skewed = plain & (mode_rows >= ALIKE * m) & (has_missing == 0)
@@ -286,7 +304,7 @@ def _plan(codes, its, mode_rows, levels, m, comm):
     rest = rest[np.lexsort((rest, n_bins[rest], has_missing[rest]))]
     skewed = np.flatnonzero(is_skewed)
     if alone and m >= SKIPPING_ROWS and len(skewed) > LANES:
-        skewed = _alike(codes, its, skewed)
+        skewed = _alike(codes, fields, skewed)
     lanes = [[int(f)] for f in skewed] + [[f] for f in rest[has_missing[rest] == 0].tolist()]
     missing = [[f] for f in rest[has_missing[rest] != 0].tolist()]
     last = lanes[len(lanes) // LANES * LANES :]
@@ -295,17 +313,18 @@ def _plan(codes, its, mode_rows, levels, m, comm):
     return lanes + missing + bundles
 
 
-def _bundles(codes, its, mode_rows, levels, m, comm):
+def _bundles(codes, fields, mode_rows, levels, m, comm):
     """Bundle features with few bins so that no row, of all m, has two features of a bundle outside their modes."""
-    cells = its["n_bins"] + its["has_missing"]
-    ordered = ~np.isin(its["column"], list(levels))
+    cells = fields["n_bins"] + fields["has_missing"]
+    ordered = ~np.isin(fields["column"], list(levels))
     candidates = np.flatnonzero((mode_rows >= BUNDLED * m) & (cells <= BUNDLED_BINS) & ordered)
     candidates = candidates[np.argsort(mode_rows[candidates], kind="stable")]
-    bundles, room = [], []
+    bundles = []
+    room = []
     apart = (
-        _Apart(codes, its, candidates)
+        _Apart(codes, fields, candidates)
         if comm.size == 1
-        else _ApartForAll(codes, its, candidates, comm)
+        else _ApartForAll(codes, fields, candidates, comm)
     )
     for f in candidates[: apart.most].tolist():
         apart.look_at(f)
@@ -327,13 +346,16 @@ class _Apart:
 
     most = None
 
-    def __init__(self, codes, its, candidates):
-        self._codes, self._its = codes, its
+    def __init__(self, codes, fields, candidates):
+        self._codes = codes
+        self._fields = fields
         self._taken = np.zeros((len(candidates), codes.shape[1]), dtype=bool)
 
     def look_at(self, f):
         """Select the feature for the following questions."""
-        self._rows = np.flatnonzero(self._codes[self._its["column"][f]] != self._its["usual"][f])
+        self._rows = np.flatnonzero(
+            self._codes[self._fields["column"][f]] != self._fields["usual"][f]
+        )
 
     def excludes(self, bundle, b):
         """Whether no feature of bundle ``b`` leaves its mode in a row where the selected feature does."""
@@ -349,11 +371,12 @@ class _ApartForAll:
 
     most = BUNDLED_APART
 
-    def __init__(self, codes, its, candidates, comm):
+    def __init__(self, codes, fields, candidates, comm):
         candidates = candidates[: self.most]
-        self._place, n = {f: j for j, f in enumerate(candidates.tolist())}, len(candidates)
+        self._place = {f: j for j, f in enumerate(candidates.tolist())}
+        n = len(candidates)
         bits = np.array(
-            [np.packbits(codes[its["column"][f]] != its["usual"][f]) for f in candidates],
+            [np.packbits(codes[fields["column"][f]] != fields["usual"][f]) for f in candidates],
             dtype=np.uint8,
         )
         both = np.zeros((n, n), dtype=np.int64)
@@ -374,11 +397,12 @@ class _ApartForAll:
         """See `_Apart`."""
 
 
-def _alike(codes, its, features):
+def _alike(codes, fields, features):
     """Order features so that, as far as possible, every 16 leave their modes in the same rows."""
     step = -(-codes.shape[1] // max(64, ALIKE_SAMPLE // max(len(features), 1)))
-    outside = codes[its["column"][features], ::step] != its["usual"][features, None]
-    left, order = np.ones(len(features), dtype=bool), []
+    outside = codes[fields["column"][features], ::step] != fields["usual"][features, None]
+    left = np.ones(len(features), dtype=bool)
+    order = []
     for j in range(len(features)):
         if (
             j % LANES == 0
@@ -398,7 +422,9 @@ def _alike(codes, its, features):
 
 def tiles_of(columns):
     """Create `Tiled`, with lanes stored row by row."""
-    m, n_tiles, dtype = columns.n_rows, -(-columns.n_lanes // LANES), columns.codes.dtype.type
+    m = columns.n_rows
+    n_tiles = -(-columns.n_lanes // LANES)
+    dtype = columns.codes.dtype.type
     tiles = columns.zeros((n_tiles, m, LANES), dtype)
     n_lanes, n_codes, missing, skip = (np.zeros(n_tiles, dtype=np.int32) for _ in range(4))
     mode = np.zeros((n_tiles, LANES), dtype=np.int32)
@@ -429,9 +455,16 @@ def tiles_of(columns):
                 bits[t // 8] |= counted.astype(np.uint8) << np.uint8(t % 8)
     first = np.concatenate(([0], np.cumsum(n_codes.astype(np.int64) * LANES)))
     return Tiled(
-        **vars(columns), tiles=tiles, tile_lanes=n_lanes, tile_rows=n_codes, tile_missing=missing, tile_skip=skip,
-        tile_mode=mode, counted=bits if skip.any() else None, tile_cell=np.append(first, first[-1] + columns.n_sparse),
-    )  # fmt: skip
+        **vars(columns),
+        tiles=tiles,
+        tile_lanes=n_lanes,
+        tile_rows=n_codes,
+        tile_missing=missing,
+        tile_skip=skip,
+        tile_mode=mode,
+        counted=bits if skip.any() else None,
+        tile_cell=np.append(first, first[-1] + columns.n_sparse),
+    )
 
 
 def entries_of(bins, m):
@@ -439,8 +472,10 @@ def entries_of(bins, m):
     has_missing = bins.n_missing > 0
     used = np.flatnonzero(((bins.n_bins > 1) | has_missing) & (bins.n_missing < m))
     cuts = [bins.cuts[f] for f in used]
-    its = _features(bins.feature[used], bins.n_bins[used], has_missing[used], bins.mode[used], cuts)
-    sizes = (its["n_bins"] + its["has_missing"]).astype(np.int64)
+    fields = _features(
+        bins.feature[used], bins.n_bins[used], has_missing[used], usual=bins.mode[used], cuts=cuts
+    )
+    sizes = (fields["n_bins"] + fields["has_missing"]).astype(np.int64)
     ends_at = np.cumsum(sizes)
     if len(ends_at) and ends_at[-1] > np.iinfo(np.int32).max:
         raise ValueError(
@@ -456,8 +491,16 @@ def entries_of(bins, m):
     cells = cell0[place[kept]] + bins.bin[kept]
     by_row = np.argsort(rows, kind="stable")  # within a row, cells ascend because columns do
     return Columns(
-        n_rows=m, codes=np.zeros((0, m), dtype=np.uint8), lane=np.full(len(used), -1, dtype=np.int32), cell0=cell0,
-        mode=its["usual"], lane_ptr=np.zeros(1, dtype=np.int32), lane_feature=np.arange(len(used), dtype=np.int32),
-        lane_cells=np.zeros(0, dtype=np.int32), row_cell=cells[by_row].astype(np.int32), n_sparse=int(sizes.sum()),
-        row_ptr=np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=m)))).astype(np.int64), **its,
-    )  # fmt: skip
+        n_rows=m,
+        codes=np.zeros((0, m), dtype=np.uint8),
+        lane=np.full(len(used), -1, dtype=np.int32),
+        cell0=cell0,
+        mode=fields["usual"],
+        lane_ptr=np.zeros(1, dtype=np.int32),
+        lane_feature=np.arange(len(used), dtype=np.int32),
+        lane_cells=np.zeros(0, dtype=np.int32),
+        row_cell=cells[by_row].astype(np.int32),
+        n_sparse=int(sizes.sum()),
+        row_ptr=np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=m)))).astype(np.int64),
+        **fields,
+    )

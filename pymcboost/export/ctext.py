@@ -39,7 +39,8 @@ def array(name, values, type_name=None):
 
 def lines(head, items, tail):
     """Lines with items between commas."""
-    out, line = [head], "   "
+    out = [head]
+    line = "   "
     for item in items:
         if len(line) + len(item) + 2 > WIDTH:
             out.append(line)

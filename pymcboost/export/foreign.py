@@ -13,7 +13,8 @@ from pymcboost.model.model import Model
 from pymcboost.model.rows import own_labels
 from pymcboost.threads import available_memory, counted, in_words
 
-MOST_CLASSES, MOST_FEATURES = 65535, (1 << 31) - 1
+MOST_CLASSES = 65535
+MOST_FEATURES = (1 << 31) - 1
 # Bytes of memory for each byte of a file: lists of numbers are larger than their digits.
 MEMORY_A_BYTE = 6
 CHUNK = 1 << 20
@@ -21,7 +22,8 @@ MARK = b"\xef\xbb\xbf"  # which some editors put before UTF-8
 LARGEST = float(np.finfo(np.float32).max)
 # Times by which a tree may grow where unknown categories and missing values go different ways, and leaves that it may
 # always have.
-MOST_COPIES, FEW_LEAVES = 32, 10_000
+MOST_COPIES = 32
+FEW_LEAVES = 10_000
 
 
 class Tree(NamedTuple):
@@ -83,9 +85,9 @@ def _read_what_fits(file, name):
     )
 
 
-def refuse(what: str) -> NoReturn:
+def refuse(message: str) -> NoReturn:
     """Refuse a file."""
-    raise ModelFormatError(what)
+    raise ModelFormatError(message)
 
 
 def preorder(tree, where):
@@ -93,8 +95,13 @@ def preorder(tree, where):
 
     A shared subtree comes once for each of its parents.
     """
-    left, right, is_leaf = tree.left.tolist(), tree.right.tolist(), tree.leaf.tolist()
-    splits, leaves, steps, seen = [], [], [], bytearray(len(left))
+    left = tree.left.tolist()
+    right = tree.right.tolist()
+    is_leaf = tree.leaf.tolist()
+    splits = []
+    leaves = []
+    steps = []
+    seen = bytearray(len(left))
     todo = [(0, -1)]
     while todo:
         node, parent = todo.pop()
@@ -130,12 +137,11 @@ def with_unknown_codes_left(tree, nodes, where):
     left, right, leaf, feature = (
         array.tolist() for array in (tree.left, tree.right, tree.leaf, tree.feature)
     )
-    threshold, missing_left, value = (
-        tree.threshold.tolist(),
-        tree.missing_left.tolist(),
-        list(tree.value),
-    )
-    sets, nodes = dict(tree.sets), set(nodes)
+    threshold = tree.threshold.tolist()
+    missing_left = tree.missing_left.tolist()
+    value = list(tree.value)
+    sets = dict(tree.sets)
+    nodes = set(nodes)
     for node in reversed(splits):
         low, high = left[node], right[node]
         leaves[node] = leaves[low] + leaves[high]
@@ -143,13 +149,17 @@ def with_unknown_codes_left(tree, nodes, where):
             continue
         leaves[node] += min(leaves[low], leaves[high])
         new = len(left)
-        left[node], missing_left[node] = new, True
+        left[node] = new
+        missing_left[node] = True
         if leaves[high] <= leaves[low]:
-            second, missing = LARGEST, False
+            second = LARGEST
+            missing = False
         else:
-            second, missing = 0.0, False
+            second = 0.0
+            missing = False
             sets[new] = sets.pop(node)
-            threshold[node], right[node] = float(sets[new].codes.max(initial=0)), low
+            threshold[node] = float(sets[new].codes.max(initial=0))
+            right[node] = low
         for array, entry in zip(
             (left, right, leaf, feature, threshold, missing_left, value),
             (low, high, False, feature[node], second, missing, value[node]),
@@ -163,9 +173,17 @@ def with_unknown_codes_left(tree, nodes, where):
             f"{len(splits) + 1}"
         )
     return Tree(
-        np.array(left), np.array(right), np.array(leaf), np.array(feature), np.array(threshold),
-        np.array(missing_left), np.array(value), tree.cls, sets, True,
-    )  # fmt: skip
+        np.array(left),
+        np.array(right),
+        np.array(leaf),
+        feature=np.array(feature),
+        threshold=np.array(threshold),
+        missing_left=np.array(missing_left),
+        value=np.array(value),
+        cls=tree.cls,
+        sets=sets,
+        shared=True,
+    )
 
 
 class Levels:
@@ -182,10 +200,13 @@ class Levels:
     """
 
     def __init__(self, trees, names, n_features, where):
-        self._order, levels, texts = {}, {}, {}
+        self._order = {}
+        levels = {}
+        texts = {}
         for t, tree in enumerate(trees):
             for node, split in tree.sets.items():
-                j, top = int(tree.feature[node]), int(split.codes.max(initial=0))
+                j = int(tree.feature[node])
+                top = int(split.codes.max(initial=0))
                 if not 0 <= j < n_features:
                     refuse(f"{where}: tree {t}: feature numbers must be from 0 to {n_features - 1}")
                 if top >= MOST_LEVELS:
@@ -194,33 +215,31 @@ class Levels:
                         f"categories up to {MOST_LEVELS - 1}"
                     )
                 levels[j] = max(levels.get(j, 1), top + 1)
-        for j, given in names.items():
+        for j, level_names in names.items():
             if not 0 <= j < n_features:
                 refuse(
                     f"{where}: feature {j} has named categories, but there are only "
                     f"{n_features} features"
                 )
-            shown, found = (
-                f"{where}: the categories of feature {j}",
-                [text_of(level) for level in given],
-            )
-            if levels.get(j, 1) > len(found):
+            shown = f"{where}: the categories of feature {j}"
+            texts_of_levels = [text_of(level) for level in level_names]
+            if levels.get(j, 1) > len(texts_of_levels):
                 refuse(
                     f"{shown}: a split uses the code {levels[j] - 1}, but there are only "
-                    f"{counted(len(found), 'name')}"
+                    f"{counted(len(texts_of_levels), 'name')}"
                 )
-            if not found:  # a column without a value
+            if not texts_of_levels:  # a column without a value
                 continue
-            self._check(found, shown)
-            order = sorted(range(len(found)), key=found.__getitem__)
-            texts[j], levels[j] = [found[code] for code in order], len(found)
+            self._check(texts_of_levels, shown)
+            order = sorted(range(len(texts_of_levels)), key=texts_of_levels.__getitem__)
+            texts[j], levels[j] = [texts_of_levels[code] for code in order], len(texts_of_levels)
             self._order[j] = np.argsort(order)
         feature = np.array(sorted(levels), dtype=np.int64)
         all_names = tuple(texts.get(j) for j in feature.tolist())
-        known = Categories(
+        categories = Categories(
             feature, np.array([levels[j] for j in feature.tolist()], dtype=np.int64), all_names
         )
-        self.categories = known if len(feature) else None
+        self.categories = categories if len(feature) else None
         self._levels = levels
 
     @staticmethod
@@ -228,14 +247,14 @@ class Levels:
         """Refuse names that a model file cannot hold."""
         if len(names) > MOST_LEVELS:
             refuse(f"{shown}: there are {len(names)}, but a model supports at most {MOST_LEVELS}")
-        known = set()
+        seen_names = set()
         for name in names:
-            if name is None or name in known:
+            if name is None or name in seen_names:
                 refuse(
                     f"{shown}: "
                     f"{'one is missing' if name is None else f'{name!r} occurs twice, as text'}"
                 )
-            known.add(name)
+            seen_names.add(name)
             try:
                 n_bytes = len(name.encode())
             except UnicodeEncodeError as error:
@@ -251,11 +270,12 @@ class Levels:
 
         Thresholds on named levels are sets, too: the order of the codes there is not that of the names.
         """
-        found = {}
+        bits = {}
         if self.categories is None:
-            return found
+            return bits
         for i, node in enumerate(splits):
-            j, split = int(tree.feature[node]), tree.sets.get(node)
+            j = int(tree.feature[node])
+            split = tree.sets.get(node)
             order = self._order.get(j)
             if split is None and order is None:
                 continue
@@ -265,8 +285,8 @@ class Levels:
                 goes_left[split.codes] = split.left
             codes = np.flatnonzero(goes_left)
             codes = codes if order is None else order[codes]
-            found[i] = self.categories.packed(j, codes, bool(tree.missing_left[node]))
-        return found
+            bits[i] = self.categories.packed(j, codes, bool(tree.missing_left[node]))
+        return bits
 
 
 def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, names=None):
@@ -285,20 +305,20 @@ def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, na
     vector = bool(trees) and trees[0].value.ndim == 2
     levels = Levels(trees, names or {}, n_features, where)
     builder = TreesBuilder(len(bias), n_features, vector, categories=levels.categories)
-    error, size, terms = (
-        np.abs(bias - rounded(bias, "a base score", where)),
-        np.abs(bias),
-        np.ones(len(bias)),
-    )
+    error = np.abs(bias - rounded(bias, "a base score", where))
+    size = np.abs(bias)
+    terms = np.ones(len(bias))
     builder.bias[place] = bias
     ends = set(np.cumsum(rounds).tolist())
     for t, tree in enumerate(trees):
         here = f"{where}: tree {t}"
         splits, leaves, steps = preorder(tree, here)
-        feature, value = tree.feature[splits], tree.value[leaves].astype(np.float64)
+        feature = tree.feature[splits]
+        value = tree.value[leaves].astype(np.float64)
         if ((feature < 0) | (feature >= n_features)).any():
             refuse(f"{here}: feature numbers must be from 0 to {n_features - 1}")
-        threshold, sets = tree.threshold[splits], levels.sets(tree, splits)
+        threshold = tree.threshold[splits]
+        sets = levels.sets(tree, splits)
         threshold[list(sets)] = 0
         if not np.isfinite(threshold).all():
             refuse(f"{here}: a threshold is not finite as float32")
@@ -309,7 +329,13 @@ def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, na
         value = value[:, np.argsort(place)] if vector else value
         cls = -1 if vector else int(place[tree.cls])
         builder.add_tree(
-            feature, threshold, tree.missing_left[splits], steps, value, cls, sets=sets
+            feature,
+            threshold,
+            tree.missing_left[splits],
+            right=steps,
+            leaf=value,
+            cls=cls,
+            sets=sets,
         )
         if t + 1 in ends:
             builder.end_round()
@@ -333,33 +359,33 @@ def sorted_labels(labels, n_classes):
     """
     if labels is None:
         return np.arange(n_classes), np.arange(n_classes)
-    given: Any = np.asarray(own_labels(labels))
-    if given.shape != (n_classes,):
+    label_array: Any = np.asarray(own_labels(labels))
+    if label_array.shape != (n_classes,):
         raise ValueError(
             f"labels must hold {n_classes} labels, one per class in the order of the other "
-            f"library, but it has shape {given.shape}"
+            f"library, but it has shape {label_array.shape}"
         )
-    found = given.tolist()
-    if given.dtype.kind == "f" and all(label.is_integer() for label in found):
-        found = [int(label) for label in found]
-    integers = all(isinstance(label, int) and -(2**63) <= label < 2**63 for label in found)
-    if not integers and not all(isinstance(label, str) for label in found):
+    label_list = label_array.tolist()
+    if label_array.dtype.kind == "f" and all(label.is_integer() for label in label_list):
+        label_list = [int(label) for label in label_list]
+    integers = all(isinstance(label, int) and -(2**63) <= label < 2**63 for label in label_list)
+    if not integers and not all(isinstance(label, str) for label in label_list):
         raise ValueError(
-            f"labels must be 64-bit integers or strings; these are {found[:5]!r} of type "
-            f"{given.dtype}"
+            f"labels must be 64-bit integers or strings; these are {label_list[:5]!r} of type "
+            f"{label_array.dtype}"
         )
-    if len(set(found)) < n_classes:
-        twice = next(label for label in found if found.count(label) > 1)
+    if len(set(label_list)) < n_classes:
+        twice = next(label for label in label_list if label_list.count(label) > 1)
         raise ValueError(f"labels must be distinct; {twice!r} occurs twice")
-    order = sorted(range(n_classes), key=found.__getitem__)
-    classes = np.array([found[k] for k in order], dtype=None if integers else object)
+    order = sorted(range(n_classes), key=label_list.__getitem__)
+    classes = np.array([label_list[k] for k in order], dtype=None if integers else object)
     return classes, np.argsort(order)
 
 
-def rounded(values, what, where):
+def rounded(values, name, where):
     """Numbers rounded to float32; refused where they are not finite in it."""
     if not (np.abs(values) <= LARGEST).all():
-        refuse(f"{where}: {what} is not finite as float32 (magnitude up to 3.4e38)")
+        refuse(f"{where}: {name} is not finite as float32 (magnitude up to 3.4e38)")
     return values.astype(np.float32).astype(np.float64)
 
 
@@ -385,7 +411,7 @@ def floats_before(values):
     return np.where(values == -np.inf, np.float32(-LARGEST), before)
 
 
-def count(value, what, low, high, where):
+def count(value, name, low, high, where):
     """An integer in a range."""
     try:
         number = None if isinstance(value, float) else int(value)
@@ -393,5 +419,5 @@ def count(value, what, low, high, where):
         number = None
     if number is None or not low <= number <= high:
         shown = str(value)[:40]
-        refuse(f"{where}: {what} is {shown!r}; it must be an integer from {low} to {high}")
+        refuse(f"{where}: {name} is {shown!r}; it must be an integer from {low} to {high}")
     return number

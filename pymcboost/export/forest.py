@@ -26,14 +26,14 @@ def forest(model, target, also=""):
     """
     ensemble = model.ensemble
     if ensemble.KIND not in (1, 3) or ensemble.decoder != "linear":
-        what = (
+        kind = (
             f"decoder={ensemble.decoder!r}"
             if ensemble.KIND in (1, 3)
             else f"kind {ensemble.KIND}: {ensemble.NAME}"
         )
         raise ValueError(
             f"{target} can store stumps and trees whose leaves are summed{also}; this model "
-            f"has {what}"
+            f"has {kind}"
         )
     if not len(ensemble):
         return [{"class": 0, "base": None, "nodes": [{"value": 0.0}]}], None
@@ -68,22 +68,22 @@ def errors_of(model, X):
     -------
     ndarray of float64 (m,)
     """
-    ensemble, m = model.ensemble, X.shape[0]
+    ensemble = model.ensemble
+    m = X.shape[0]
     if ensemble.KIND != 5:
         return np.full(m, error_of(model, *forest(model, "float32")))
-    weight, bias = (
-        np.abs(ensemble.coef.astype(np.float64)).T,
-        np.abs(ensemble.bias.astype(np.float64)),
-    )
-    n, found = len(weight) + 2, np.full(m, np.inf)
+    weight = np.abs(ensemble.coef.astype(np.float64)).T
+    bias = np.abs(ensemble.bias.astype(np.float64))
+    n = len(weight) + 2
+    bounds = np.full(m, np.inf)
     if n >= 2**24:
-        return found
+        return bounds
     numbers = len(X.data) * len(bias) if hasattr(X, "indptr") else m * len(weight)
     step = max(1, BLOCK * m // max(1, numbers))
     for begin in range(0, m, step):
         size = _sizes(X, slice(begin, min(m, begin + step)), weight)
-        found[begin : begin + step] = n / (2**24 - n) * (size + bias).max(axis=1)
-    return found
+        bounds[begin : begin + step] = n / (2**24 - n) * (size + bias).max(axis=1)
+    return bounds
 
 
 def _sizes(X, rows, weight):
@@ -91,7 +91,8 @@ def _sizes(X, rows, weight):
     if not hasattr(X, "indptr"):
         return np.abs(np.asarray(X[rows], dtype=np.float64)) @ weight
     ends = X.indptr[rows.start : rows.stop + 1]
-    part, size = slice(ends[0], ends[-1]), np.zeros((len(ends) - 1, weight.shape[1]))
+    part = slice(ends[0], ends[-1])
+    size = np.zeros((len(ends) - 1, weight.shape[1]))
     row = np.repeat(np.arange(len(size)), np.diff(ends))
     np.add.at(size, row, np.abs(X.data[part].astype(np.float64))[:, None] * weight[X.indices[part]])
     return size
@@ -99,11 +100,13 @@ def _sizes(X, rows, weight):
 
 def error_of(model, trees, code):
     """Bound on what a sum of float32 differs by from a score."""
-    size, terms = np.abs(model.ensemble.bias.astype(np.float64)), np.ones(model.n_classes_)
+    size = np.abs(model.ensemble.bias.astype(np.float64))
+    terms = np.ones(model.n_classes_)
     for tree in trees:
         largest = np.zeros(model.n_classes_)
         for node in tree["nodes"]:
             for cls, value in votes(node["value"], tree, code) if "value" in node else ():
                 largest[cls] = max(largest[cls], abs(value))
-        size, terms = size + largest, terms + (largest > 0)
+        size = size + largest
+        terms = terms + (largest > 0)
     return float((terms * PRECISION * size).max())

@@ -228,9 +228,9 @@ def _filled(text, words):
 def _label_function(model, name, head):
     """Lines of the function that knows the labels."""
     values = model.classes_.tolist()
-    whole = model.classes_.dtype.kind in "iu"
-    items = map(number if whole else string, values)
-    item = "int64_t " if whole else "char *const "
+    are_integers = model.classes_.dtype.kind in "iu"
+    items = map(number if are_integers else string, values)
+    item = "int64_t " if are_integers else "char *const "
     table = lines(f"static const {item}labels[{len(values)}] = {{", items, "};")
     return [
         f"{head}{name}_label(int number) {{",

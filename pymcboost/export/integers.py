@@ -119,7 +119,8 @@ class Quantised:
             "learners and of a bias."
         )
         if self.rows is not None:
-            n, m = self.unequal(self.rows), len(self.rows)
+            n = self.unequal(self.rows)
+            m = len(self.rows)
             yield (
                 f"Of {m} rows, {n} ({n / max(m, 1):.3%}) get another class than with floating "
                 "point."
@@ -152,7 +153,9 @@ def feature_type(threshold, rows):
         and (rows == np.rint(rows)).all()
         and np.abs(rows).max() < EXACT
     ):
-        down, low, high = np.floor(threshold.astype(np.float64)), rows.min(), rows.max()
+        down = np.floor(threshold.astype(np.float64))
+        low = rows.min()
+        high = rows.max()
         for name in FEATURES:
             info = np.iinfo(name)
             if info.min <= min(low, down.min(initial=0)) and high <= info.max:

@@ -43,7 +43,8 @@ OBJECTIVE_WORDS = {"num_class", "sigmoid"}
 MOST_WORDS = 1 << 31
 # Values as near to 0 as this float32 are 0 to LightGBM.
 ZERO = np.float32(1e-35)
-NONE, ZEROS = 0, 1
+NONE = 0
+ZEROS = 1
 # The parameter that lists the columns of codes, and the line with the categories of the frame.
 CODED = re.compile(r"^\[categorical_feature: ([0-9,]+)\]$", re.MULTILINE)
 CATEGORIES = re.compile(r"^pandas_categorical:(.*)$", re.MULTILINE)
@@ -120,7 +121,8 @@ def parsed(text, where, labels=None, category_columns=None):
     """The model of a text."""
     text = text.replace("\r\n", "\n")
     blocks = text.split("\nTree=")
-    head, trees = fields(blocks[0]), blocks[1:]
+    head = fields(blocks[0])
+    trees = blocks[1:]
     if not blocks[0].startswith("tree\n"):
         refuse(f"{where}: not a LightGBM text model: it does not begin with the line 'tree'")
     if head.get("version") not in VERSIONS:
@@ -130,7 +132,7 @@ def parsed(text, where, labels=None, category_columns=None):
         )
     if "end of trees" not in (trees[-1] if trees else blocks[0]):
         refuse(f"{where}: the file was cut short: there is no line 'end of trees'")
-    name, *more = head.get("objective", "none").split() or ["none"]
+    name, *objective_words = head.get("objective", "none").split() or ["none"]
     if name not in OBJECTIVES:
         refuse(
             f"{where}: the objective {name!r} is not one of a classifier; supported are "
@@ -142,7 +144,12 @@ def parsed(text, where, labels=None, category_columns=None):
             "models that sum their trees can be imported"
         )
     check_keys(head, HEAD_KEYS, "the head", where)
-    check_keys([word.partition(":")[0] for word in more], OBJECTIVE_WORDS, "the objective", where)
+    check_keys(
+        [word.partition(":")[0] for word in objective_words],
+        OBJECTIVE_WORDS,
+        "the objective",
+        where,
+    )
     binary, need = (
         name == "binary",
         lambda key, low, high: count(head.get(key, "absent"), key, low, high, where),
@@ -160,16 +167,27 @@ def parsed(text, where, labels=None, category_columns=None):
         tree_of(block, f"{where}: tree {t}", classes[t % n_classes])
         for t, block in enumerate(trees)
     ]
-    bias, rounds = np.zeros(2 if binary else n_classes), [n_classes] * (len(trees) // n_classes)
+    bias = np.zeros(2 if binary else n_classes)
+    rounds = [n_classes] * (len(trees) // n_classes)
     meta = {"imported": f"LightGBM {head['version']}", "objective": name, "precision": 2.0**-50}
     names = head.get("feature_names", "").split(" ")
     if len(names) == n_features and names != [f"Column_{j}" for j in range(n_features)]:
         meta["feature_names"] = names
-    levels = named_levels(text, head, names, category_columns, where)
+    levels = named_levels(text, head, names, columns=category_columns, where=where)
     link = "none" if name == "multiclassova" else "softmax"
-    model = model_of(made, rounds, bias, n_features, meta, link, where, labels, levels)
+    model = model_of(
+        made,
+        rounds,
+        bias,
+        n_features=n_features,
+        meta=meta,
+        link=link,
+        where=where,
+        labels=labels,
+        names=levels,
+    )
     slope = (
-        [word.removeprefix("sigmoid:") for word in more if word.startswith("sigmoid:")]
+        [word.removeprefix("sigmoid:") for word in objective_words if word.startswith("sigmoid:")]
         if binary
         else []
     )
@@ -261,10 +279,10 @@ def column_number(column, names):
     return index(column)
 
 
-def check_keys(keys, known, name, where):
+def check_keys(keys, known_keys, name, where):
     """Refuse a part of the file that has a key whose meaning is not known here."""
     for key in keys:
-        if key and key not in known:
+        if key and key not in known_keys:
             refuse(
                 f"{where}: {name} has the unknown key {key[:40]!r}, which may affect the "
                 "scores; LightGBM 3 and 4 do not write it"
@@ -280,8 +298,8 @@ def fields(block):
 def tree_of(block, where, cls):
     """A tree, whose leaves come after its splits."""
     has = fields("number=" + block)
-    n = count(has.get("num_leaves", "absent"), "num_leaves", 1, len(block), where)
-    n_sets = count(has.get("num_cat", "0"), "num_cat", 0, n - 1, where)
+    n = count(has.get("num_leaves", "absent"), "num_leaves", 1, high=len(block), where=where)
+    n_sets = count(has.get("num_cat", "0"), "num_cat", 0, high=n - 1, where=where)
     if has.get("is_linear", "0") != "0":
         refuse(
             f"{where}: this is a linear tree, with linear functions in its leaves; only "
@@ -303,7 +321,8 @@ def tree_of(block, where, cls):
     threshold = np.where(categorical, 0.0, threshold)
     # Missing values and codes that are in no set go right.
     decision = np.where(categorical, 0, decision)
-    missing, default_left = decision >> 2 & 3, (decision & 2) > 0
+    missing = decision >> 2 & 3
+    default_left = (decision & 2) > 0
     zero_left = threshold >= 0
     if ((missing == ZEROS) & (default_left != zero_left)).any():
         refuse(
@@ -320,12 +339,12 @@ def tree_of(block, where, cls):
         np.append(left, rest).astype(np.int64),
         np.append(right, rest).astype(np.int64),
         np.arange(2 * n - 1) >= n - 1,
-        feature,
-        floats_below(threshold),
-        nan_left,
-        np.append(np.zeros(n - 1), value),
-        cls,
-        sets,
+        feature=feature,
+        threshold=floats_below(threshold),
+        missing_left=nan_left,
+        value=np.append(np.zeros(n - 1), value),
+        cls=cls,
+        sets=sets,
     )
 
 
@@ -335,11 +354,13 @@ def sets_of(has, nodes, threshold, n_sets, where):
         if len(nodes):
             refuse(f"{where}: decision_type marks a categorical split, but num_cat is 0")
         return {}
-    ends = whole_numbers(has, "cat_boundaries", n_sets + 1, 0, MOST_WORDS, where)
+    ends = whole_numbers(has, "cat_boundaries", n_sets + 1, low=0, high=MOST_WORDS, where=where)
     if ends[0] != 0 or (np.diff(ends) < 1).any():
         refuse(f"{where}: cat_boundaries must increase, starting from 0")
-    words = whole_numbers(has, "cat_threshold", int(ends[-1]), 0, 2**32 - 1, where).astype("<u4")
-    found = {}
+    words = whole_numbers(
+        has, "cat_threshold", int(ends[-1]), low=0, high=2**32 - 1, where=where
+    ).astype("<u4")
+    set_of_split = {}
     for node in nodes.tolist():
         number = threshold[node]
         if not (0 <= number < n_sets and number == np.floor(number)):
@@ -348,10 +369,10 @@ def sets_of(has, nodes, threshold, n_sets, where):
                 f"below {n_sets}"
             )
         part = words[ends[int(number)] : ends[int(number) + 1]]
-        found[node] = Set(
+        set_of_split[node] = Set(
             np.flatnonzero(np.unpackbits(part.view(np.uint8), bitorder="little")), True
         )
-    return found
+    return set_of_split
 
 
 def whole_numbers(has, key, n, low, high, where):

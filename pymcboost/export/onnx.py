@@ -76,7 +76,8 @@ def to_onnx(model: Any) -> bytes:
     nodes.append(helper.make_node("ArgMax", ["scores"], ["best"], axis=1, keepdims=0))
     nodes.append(helper.make_node("Gather", ["labels", "best"], ["label"], axis=0))
     text = constants["labels"].dtype.kind == "O"
-    k, floats = model.n_classes_, TensorProto.FLOAT
+    k = model.n_classes_
+    floats = TensorProto.FLOAT
     out = [
         ("label", TensorProto.STRING if text else TensorProto.INT64, ["m"]),
         ("scores", floats, ["m", k]),
@@ -101,12 +102,12 @@ def to_onnx(model: Any) -> bytes:
         nodes,
         "model",
         [helper.make_tensor_value_info("X", floats, ["m", model.n_features_in_])],
-        [helper.make_tensor_value_info(*one) for one in out],
+        [helper.make_tensor_value_info(*name_type_and_shape) for name_type_and_shape in out],
         [numpy_helper.from_array(values, name) for name, values in constants.items()],
     )
     made = helper.make_model(
         graph,
-        opset_imports=[helper.make_opsetid(*one) for one in OPSETS],
+        opset_imports=[helper.make_opsetid(*name_type_and_shape) for name_type_and_shape in OPSETS],
         ir_version=IR_VERSION,
         producer_name="pymcboost",
         producer_version=__version__,
@@ -135,26 +136,34 @@ def _trees(node, model, trees, code):
         name: [] for name in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids")
     }
     columns |= {"falsenodeids": [], "missing_value_tracks_true": []}
-    given = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
+    attribute_lists = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
     for t, tree in enumerate(trees):
-        for number, one in enumerate(tree["nodes"]):
-            split = "feature" in one
+        for number, tree_node in enumerate(tree["nodes"]):
+            split = "feature" in tree_node
             row = (
                 t,
                 number,
-                one.get("feature", 0),
-                one.get("threshold", 0.0),
+                tree_node.get("feature", 0),
+                tree_node.get("threshold", 0.0),
                 "BRANCH_LEQ" if split else "LEAF",
             )
-            row += (one.get("left", 0), one.get("right", 0), int(one.get("missing") == "left"))
+            row += (
+                tree_node.get("left", 0),
+                tree_node.get("right", 0),
+                int(tree_node.get("missing") == "left"),
+            )
             for values, value in zip(columns.values(), row, strict=True):
                 values.append(value)
-            rows = () if split else ((t, number, *vote) for vote in votes(one["value"], tree, code))
+            rows = (
+                ()
+                if split
+                else ((t, number, *vote) for vote in votes(tree_node["value"], tree, code))
+            )
             for row in rows:
-                for values, value in zip(given.values(), row, strict=True):
+                for values, value in zip(attribute_lists.values(), row, strict=True):
                     values.append(value)
     attributes = {f"nodes_{name}": values for name, values in columns.items()}
-    attributes |= {f"target_{name}": values for name, values in given.items()}
+    attributes |= {f"target_{name}": values for name, values in attribute_lists.items()}
     attributes |= {"n_targets": model.n_classes_, "domain": OPSETS[1][0]}
     # Runtimes leave base_values out for classes without a vote.
     nodes = [

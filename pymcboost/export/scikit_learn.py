@@ -72,7 +72,8 @@ def from_sklearn(forest: Any, labels: Any = None) -> Model:
             f"this {name} has {forest.n_outputs_} outputs; only forests with one output can be "
             "converted"
         )
-    n_classes, where = len(forest.classes_), f"the {name}"
+    n_classes = len(forest.classes_)
+    where = f"the {name}"
     if not 2 <= n_classes <= MOST_CLASSES:
         raise ValueError(
             f"this {name} has {n_classes} classes; a model supports 2 to {MOST_CLASSES}"
@@ -85,16 +86,23 @@ def from_sklearn(forest: Any, labels: Any = None) -> Model:
     labels = forest.classes_ if labels is None else labels
     bias = np.zeros(n_classes)
     return model_of(
-        trees, [1] * len(trees), bias, forest.n_features_in_, meta, "shares", where, labels
+        trees,
+        [1] * len(trees),
+        bias,
+        n_features=forest.n_features_in_,
+        meta=meta,
+        link="shares",
+        where=where,
+        labels=labels,
     )
 
 
 def _tree(tree, where):
     """A tree whose leaves hold the share of every class."""
     state = tree.__getstate__()
-    for known, found in ((STATE, state), (FIELDS, state["nodes"].dtype.names)):
-        for key in found:
-            if key not in known:
+    for known_keys, keys in ((STATE, state), (FIELDS, state["nodes"].dtype.names)):
+        for key in keys:
+            if key not in known_keys:
                 refuse(
                     f"{where}: it has the unknown field {key!r}, which scikit-learn 1.9 does not "
                     "have"

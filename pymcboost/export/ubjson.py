@@ -12,9 +12,9 @@ def loads(data):
     """The value that bytes hold; ValueError where they are damaged."""
     reader = _Reader(data)
     value = reader.value(reader.take(1), 0)
-    if reader.at != len(data):
+    if reader.position != len(data):
         raise ValueError(
-            f"byte {reader.at}: {len(data) - reader.at} bytes follow the end of the data"
+            f"byte {reader.position}: {len(data) - reader.position} bytes follow the end of the data"
         )
     return value
 
@@ -23,22 +23,23 @@ class _Reader:
     """Bytes and a place in them."""
 
     def __init__(self, data):
-        self.data, self.at = data, 0
+        self.data = data
+        self.position = 0
 
     def take(self, n):
         """The next n bytes."""
-        if n > len(self.data) - self.at:
+        if n > len(self.data) - self.position:
             raise ValueError(
-                f"byte {self.at}: {n} bytes should follow, but there are only "
-                f"{len(self.data) - self.at}"
+                f"byte {self.position}: {n} bytes should follow, but there are only "
+                f"{len(self.data) - self.position}"
             )
-        self.at += n
-        return self.data[self.at - n : self.at]
+        self.position += n
+        return self.data[self.position - n : self.position]
 
     def numbers(self, marker, n):
         """So many numbers of a type."""
         if marker not in TYPES:
-            raise ValueError(f"byte {self.at}: the marker {marker!r} is not supported")
+            raise ValueError(f"byte {self.position}: the marker {marker!r} is not supported")
         kind = np.dtype(TYPES[marker])
         return np.frombuffer(self.take(n * kind.itemsize), kind)
 
@@ -47,7 +48,7 @@ class _Reader:
         marker = self.take(1)
         n = int(self.numbers(marker, 1)[0]) if marker not in b"dD" else -1
         if n < 0:
-            raise ValueError(f"byte {self.at}: a length must be an integer >= 0")
+            raise ValueError(f"byte {self.position}: a length must be an integer >= 0")
         return n
 
     def text(self):
@@ -57,7 +58,7 @@ class _Reader:
     def value(self, marker, depth):
         """The value that a marker begins."""
         if depth > DEEPEST:
-            raise ValueError(f"byte {self.at}: values are nested more than {DEEPEST} deep")
+            raise ValueError(f"byte {self.position}: values are nested more than {DEEPEST} deep")
         if marker in WORDS:
             return WORDS[marker]
         if marker in (b"S", b"H"):
@@ -70,11 +71,14 @@ class _Reader:
 
     def array(self, depth):
         """A list, or an array of numbers where they are of one type."""
-        marker, values = self.take(1), []
+        marker = self.take(1)
+        values = []
         if marker == b"$":
             kind = self.take(1)
             if self.take(1) != b"#":
-                raise ValueError(f"byte {self.at}: a typed array needs a count after the type")
+                raise ValueError(
+                    f"byte {self.position}: a typed array needs a count after the type"
+                )
             return self.numbers(kind, self.length())
         if marker == b"#":
             return [self.value(self.take(1), depth + 1) for _ in range(self.length())]
@@ -86,8 +90,8 @@ class _Reader:
     def object(self, depth):
         """A dictionary."""
         values = {}
-        while self.data[self.at : self.at + 1] != b"}":
+        while self.data[self.position : self.position + 1] != b"}":
             key = self.text()
             values[key] = self.value(self.take(1), depth + 1)
-        self.at += 1
+        self.position += 1
         return values

@@ -116,26 +116,26 @@ def from_xgboost(source: "str | os.PathLike[str] | Any", labels: Any = None) -> 
     start = data.lstrip()[:2]
     text = start[:1] == b"{" and start[1:] in (b"", b'"', b"}", b" ", b"\n", b"\r", b"\t")
     try:
-        found = json.loads(data) if text else ubjson.loads(data)
+        contents = json.loads(data) if text else ubjson.loads(data)
     except (ValueError, RecursionError) as error:
-        what = "values are nested too deep" if isinstance(error, RecursionError) else error
-        refuse(f"{where}: this is neither JSON nor UBJSON written by XGBoost: {what}")
-    return _Reader(found, where).model(labels)
+        problem = "values are nested too deep" if isinstance(error, RecursionError) else error
+        refuse(f"{where}: this is neither JSON nor UBJSON written by XGBoost: {problem}")
+    return _Reader(contents, where).model(labels)
 
 
 class _Reader:
     """A model as dictionaries and lists, of which nothing is taken for granted."""
 
-    def __init__(self, found, where):
+    def __init__(self, contents, where):
         self.where = where
-        check_keys(found, "the file", where)
-        self.version = np.ravel(found.get("version", ())).tolist()
-        self.learner = self.get(found, "learner", dict)
+        check_keys(contents, "the file", where)
+        self.version = np.ravel(contents.get("version", ())).tolist()
+        self.learner = self.get(contents, "learner", dict)
         self.about = self.get(self.learner, "learner_model_param", dict)
 
-    def get(self, found, key, kind):
+    def get(self, dictionary, key, kind):
         """A part of a dictionary, of a type."""
-        value = found.get(key) if isinstance(found, dict) else None
+        value = dictionary.get(key) if isinstance(dictionary, dict) else None
         if not isinstance(value, kind):
             refuse(f"{self.where}: {key} is missing, or not what XGBoost writes")
         return value
@@ -156,27 +156,31 @@ class _Reader:
                 "and 'dart' can"
             )
         binary = name == BINARY
-        classes = count(self.about.get("num_class", "0"), "num_class", 0, MOST_CLASSES, self.where)
-        count(self.about.get("num_target", "1"), "num_target", 1, 1, self.where)
+        classes = count(
+            self.about.get("num_class", "0"), "num_class", 0, high=MOST_CLASSES, where=self.where
+        )
+        count(self.about.get("num_target", "1"), "num_target", 1, high=1, where=self.where)
         if binary != (classes < 2):
             refuse(f"{self.where}: num_class is {classes}, which does not fit {name}")
         k = 2 if binary else classes
-        d = count(self.about.get("num_feature"), "num_feature", 1, MOST_FEATURES, self.where)
+        d = count(
+            self.about.get("num_feature"), "num_feature", 1, high=MOST_FEATURES, where=self.where
+        )
         # Before XGBoost 3.4, the booster "dart" had the trees in a booster of its own, and the weights beside it.
         nested = kind == "dart" and "gbtree" in booster
         inner = self.get(self.get(booster, "gbtree", dict) if nested else booster, "model", dict)
-        found = self.get(inner, "trees", list)
-        weights = self.weights(booster if nested else inner, len(found))
-        info = self.numbers(inner, "tree_info", len(found), "iu").astype(np.int64)
-        if len(found) and not 0 <= info.min() <= info.max() < (1 if binary else k):
+        tree_parts = self.get(inner, "trees", list)
+        weights = self.weights(booster if nested else inner, len(tree_parts))
+        info = self.numbers(inner, "tree_info", len(tree_parts), "iu").astype(np.int64)
+        if len(tree_parts) and not 0 <= info.min() <= info.max() < (1 if binary else k):
             refuse(f"{self.where}: tree_info must hold classes below {k}")
-        classes = info.tolist() if not binary else [1] * len(found)
+        classes = info.tolist() if not binary else [1] * len(tree_parts)
         meta = {"imported": "XGBoost", "objective": name, "precision": PRECISION}
-        rounds = self.best(self.rounds(inner, len(found), 1 if binary else k), meta)
+        rounds = self.best(self.rounds(inner, len(tree_parts), 1 if binary else k), meta)
         levels = self.levels(inner, d)
         trees = [
             self.tree(tree, t, classes[t], k, weights[t], levels)
-            for t, tree in enumerate(found[: sum(rounds)])
+            for t, tree in enumerate(tree_parts[: sum(rounds)])
         ]
         if len({tree.value.ndim for tree in trees}) > 1:
             refuse(f"{self.where}: some trees have one number per leaf, and others one per class")
@@ -187,13 +191,23 @@ class _Reader:
             and all(isinstance(word, str) for word in names)
         ):
             meta["feature_names"] = names
-        bias = self.bias(name, k, bool(found))
-        return model_of(trees, rounds, bias, d, meta, "softmax", self.where, labels, levels)
+        bias = self.bias(name, k, bool(tree_parts))
+        return model_of(
+            trees,
+            rounds,
+            bias,
+            n_features=d,
+            meta=meta,
+            link="softmax",
+            where=self.where,
+            labels=labels,
+            names=levels,
+        )
 
     def levels(self, inner, d):
         """Levels of the columns that were categories of a frame, by the number of the feature: dict of int to list."""
-        found = inner.get("cats")
-        if found is None:
+        cats = inner.get("cats")
+        if cats is None:
             return {}
         parts = self.get(inner, "cats", dict).get("enc")
         if not isinstance(parts, list) or len(parts) not in (0, d):
@@ -235,10 +249,18 @@ class _Reader:
 
     def best(self, rounds, meta):
         """The rounds that XGBClassifier predicts with: up to the best where training was stopped early."""
-        found = self.get(self.learner, "attributes", dict) if "attributes" in self.learner else {}
-        if "best_iteration" not in found or not rounds:
+        attributes = (
+            self.get(self.learner, "attributes", dict) if "attributes" in self.learner else {}
+        )
+        if "best_iteration" not in attributes or not rounds:
             return rounds
-        best = 1 + count(found["best_iteration"], "best_iteration", 0, len(rounds) - 1, self.where)
+        best = 1 + count(
+            attributes["best_iteration"],
+            "best_iteration",
+            0,
+            high=len(rounds) - 1,
+            where=self.where,
+        )
         if best < len(rounds):
             meta["rounds_left_out"] = len(rounds) - best
         return rounds[:best]
@@ -257,7 +279,11 @@ class _Reader:
         if "iteration_indptr" not in inner:  # before XGBoost 2, without vector leaves
             about = self.get(inner, "gbtree_model_param", dict)
             size = groups * count(
-                about.get("num_parallel_tree", "1"), "num_parallel_tree", 1, max(n, 1), self.where
+                about.get("num_parallel_tree", "1"),
+                "num_parallel_tree",
+                1,
+                high=max(n, 1),
+                where=self.where,
             )
             if n % size:
                 refuse(
@@ -296,14 +322,15 @@ class _Reader:
             # The score is still to be found from the labels; until then XGBoost takes it for a margin.
             return np.array([0.0, values[0]])
         # As XGBoost: in float32, and no nearer to 0 or 1 than a millionth.
-        one, least = np.float32(1), np.float32(1e-6)
-        p = np.clip(np.float32(values[0]), least, one - least)
-        return np.array([0.0, 0.0 - np.float32(math.log(one / p - one))])
+        float32_one = np.float32(1)
+        least = np.float32(1e-6)
+        p = np.clip(np.float32(values[0]), least, float32_one - least)
+        return np.array([0.0, 0.0 - np.float32(math.log(float32_one / p - float32_one))])
 
-    def numbers(self, found, key, n, kinds):
+    def numbers(self, dictionary, key, n, kinds):
         """An array of so many numbers."""
         try:
-            values = np.asarray(found.get(key))
+            values = np.asarray(dictionary.get(key))
         except (ValueError, OverflowError, AttributeError):
             values = np.zeros((0, 0))
         if values.shape == (0,) and n == 0:
@@ -312,43 +339,48 @@ class _Reader:
             refuse(f"{self.where}: {key} must hold {n} numbers")
         return values
 
-    def tree(self, found, t, cls, k, weight, levels):
+    def tree(self, part, t, cls, k, weight, levels):
         """A tree, whose leaves hold a number or one for each class."""
         where, self.where = self.where, f"{self.where}: tree {t}"
-        about = self.get(found, "tree_param", dict)
+        about = self.get(part, "tree_param", dict)
         n = count(
             about.get("num_nodes"),
             "num_nodes",
             1,
-            max(size_of(found.get("left_children")), 1),
-            self.where,
+            high=max(size_of(part.get("left_children")), 1),
+            where=self.where,
         )
         width = count(
-            about.get("size_leaf_vector", "1"), "size_leaf_vector", 0, MOST_CLASSES, self.where
+            about.get("size_leaf_vector", "1"),
+            "size_leaf_vector",
+            0,
+            high=MOST_CLASSES,
+            where=self.where,
         )
         left, right = (
-            self.numbers(found, f"{side}_children", n, "iu").astype(np.int64)
+            self.numbers(part, f"{side}_children", n, "iu").astype(np.int64)
             for side in ("left", "right")
         )
-        sets = self.sets(found, n, left < 0)
-        feature = self.numbers(found, "split_indices", n, "iu").astype(np.int64)
-        default_left = self.numbers(found, "default_left", n, "iub") != 0
-        condition = self.numbers(found, "split_conditions", n, "iuf")
+        sets = self.sets(part, n, left < 0)
+        feature = self.numbers(part, "split_indices", n, "iu").astype(np.int64)
+        default_left = self.numbers(part, "default_left", n, "iub") != 0
+        condition = self.numbers(part, "split_conditions", n, "iuf")
         with np.errstate(over="ignore", under="ignore"):
             condition = condition.astype(np.float32)
             threshold = floats_before(condition)
-        leaf, value = left < 0, condition
+        leaf = left < 0
+        value = condition
         if width > 1:
             if width != k:
                 refuse(f"{self.where}: the leaves have {width} numbers, but there are {k} classes")
-            if "leaf_weights" not in found:
+            if "leaf_weights" not in part:
                 refuse(
                     f"{self.where}: leaf_weights is missing; save the model with XGBoost 3.4 "
                     "or newer"
                 )
-            size = size_of(found["leaf_weights"])
+            size = size_of(part["leaf_weights"])
             weights = (
-                self.numbers(found, "leaf_weights", size - size % k, "iuf")
+                self.numbers(part, "leaf_weights", size - size % k, "iuf")
                 .astype(np.float32)
                 .reshape(-1, k)
             )
@@ -359,12 +391,12 @@ class _Reader:
             left,
             right,
             leaf,
-            feature,
-            threshold,
-            default_left,
-            value.astype(np.float64) * weight,
-            cls,
-            sets,
+            feature=feature,
+            threshold=threshold,
+            missing_left=default_left,
+            value=value.astype(np.float64) * weight,
+            cls=cls,
+            sets=sets,
         )
         # Levels that are unknown have no code there, and none in a frame here.
         apart = [
@@ -374,11 +406,11 @@ class _Reader:
         self.where = where
         return tree
 
-    def sets(self, found, n, leaf):
+    def sets(self, tree, n, leaf):
         """Codes that do not go left at categorical splits, by the number of the node."""
         kind = (
-            self.numbers(found, "split_type", n, "iu")
-            if "split_type" in found
+            self.numbers(tree, "split_type", n, "iu")
+            if "split_type" in tree
             else np.zeros(n, dtype=np.int64)
         )
         if ((kind != 0) & (kind != 1)).any():
@@ -390,7 +422,7 @@ class _Reader:
         if not splits:
             return {}
         keys = ("categories_nodes", "categories_segments", "categories_sizes", "categories")
-        parts = {key: found.get(key, []) for key in keys}
+        parts = {key: tree.get(key, []) for key in keys}
         size = size_of(parts["categories_nodes"])
         nodes, begins, sizes = (
             self.numbers(parts, key, size, "iu").astype(np.int64).tolist() for key in keys[:3]

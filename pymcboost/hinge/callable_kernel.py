@@ -41,7 +41,8 @@ class CallableMachine(Machine):
             part = np.asarray(X[begin : begin + SCORED_AT_ONCE], dtype=np.float32)
             part = part if self.scale is None else self.scale.apply(part)
             scores[begin : begin + len(part)] += (
-                kernel_block(part, self.support, self.kernel, 1.0, 0.0, 1) @ self.coef
+                kernel_block(part, self.support, self.kernel, gamma=1.0, coef0=0.0, degree=1)
+                @ self.coef
             )
         return scores
 
@@ -49,15 +50,17 @@ class CallableMachine(Machine):
 class CallableKernelModel(Calibration):
     """The model of a callable kernel: it scores as a `Model` does, and refuses to be saved."""
 
-    has_stages, is_machine, n_rounds, link, categories = False, True, None, "none", None
+    has_stages = False
+    is_machine = True
+    n_rounds = None
+    link = "none"
+    categories = None
 
     def __init__(self, machine, classes, meta, calibration=None):
-        self.ensemble, self.classes_, self.meta, self._calibration = (
-            machine,
-            classes,
-            meta,
-            calibration,
-        )
+        self.ensemble = machine
+        self.classes_ = classes
+        self.meta = meta
+        self._calibration = calibration
         self.information = meta
 
     def _sections(self):
@@ -66,7 +69,7 @@ class CallableKernelModel(Calibration):
     def _changed(self, ensemble=None, **changed):
         ensemble = self.ensemble if ensemble is None else ensemble
         return CallableKernelModel(
-            ensemble, self.classes_, self.meta, changed.get("CALB", self._calibration)
+            ensemble, self.classes_, self.meta, calibration=changed.get("CALB", self._calibration)
         )
 
     def raw_scores(self, X, n_jobs=None):
@@ -92,7 +95,8 @@ class CallableKernelModel(Calibration):
 
     def _top(self, X, k, n_jobs):
         """See `Model`."""
-        k, scores = number_of(k, len(self.classes_)), self.raw_scores(X)
+        k = number_of(k, len(self.classes_))
+        scores = self.raw_scores(X)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return best, np.take_along_axis(scores, best, axis=1)
 

@@ -85,7 +85,8 @@ def best_pair(weights):
     upper = np.where(np.triu(np.ones_like(weights, dtype=bool), 1), weights, -np.inf)
     a, b = np.unravel_index(upper.argmax(), upper.shape)
     column = np.zeros(len(weights), dtype=np.int8)
-    column[a], column[b] = 1, -1
+    column[a] = 1
+    column[b] = -1
     return column
 
 

@@ -17,12 +17,18 @@ from pymcboost.hinge.dual import (
 
 # Epochs of coordinate steps before the free variables are solved for at once, if there are at most so many, with this
 # share of their mean diagonal added.
-EPOCHS, MOST_FREE, NEWTON_STEPS, RIDGE = 300, 500, 200, 1e-10
+EPOCHS = 300
+MOST_FREE = 500
+NEWTON_STEPS = 200
+RIDGE = 1e-10
 # Entries of X that a solve may visit, each row with these more: a second or two. A step on the free variables counts as
 # many as take its time.
-MAX_VISITS, VISIT, NEWTON_VISIT = 2_000_000_000, 32, 1 / 16
+MAX_VISITS = 2_000_000_000
+VISIT = 32
+NEWTON_VISIT = 1 / 16
 # Features count as not scaled: a mean above FAR times its deviation, or a deviation above WIDE times the least.
-FAR, WIDE = 1e3, 1e5
+FAR = 1e3
+WIDE = 1e5
 # Pairwise steps of a solve.
 MAX_STEPS = 10_000_000
 # Entries of K or X from one look for Ctrl-C to the next: some 50 ms.
@@ -48,7 +54,8 @@ class DenseKernel:
 
     def __init__(self, m, block, n_threads=1):
         n = -(-m // svmdual.BLOCK) * svmdual.BLOCK
-        self.m, self.n = m, n
+        self.m = m
+        self.n = n
         self._K = np.zeros((n, n), dtype=np.float32)
         for begin in range(0, m, BLOCK):
             end = min(begin + BLOCK, m)
@@ -62,11 +69,15 @@ class DenseKernel:
 
     def solve(self, sign, d, c, tol, start=None):
         """Solve one problem; see `libsvm.LibsvmKernel.solve`. ``start``: beta (m,) of an earlier one, or None."""
-        m, n = self.m, self.n
-        target, lo, hi = np.zeros(n), np.zeros(n), np.zeros(n)
+        m = self.m
+        n = self.n
+        target = np.zeros(n)
+        lo = np.zeros(n)
+        hi = np.zeros(n)
         target[:m] = sign * d
         lo[:m], hi[:m] = bounds(sign, c)
-        beta, E = np.zeros(n), target.copy()
+        beta = np.zeros(n)
+        E = target.copy()
         if start is not None:
             padded = np.zeros(n)
             padded[:m] = start
@@ -76,23 +87,33 @@ class DenseKernel:
                 gain, curve = dot(target, tried), dot(tried, sums)
                 scale = min(1.0, gain / curve) if curve > 0 else 1.0
                 if scale > 0:
-                    beta, E = scale * tried, target - scale * sums
+                    beta = scale * tried
+                    E = target - scale * sums
         up, down = np.empty(n), np.empty(n)
-        steps, left = 0, MAX_STEPS
+        steps = 0
+        left = MAX_STEPS
         while True:
-            more, _ = svmdual.smo(
+            n_steps, _ = svmdual.smo(
                 self._K, self._diagonal, lo, hi, beta, E, up, down, tol, left, max(1, PORTION // n)
             )
-            steps, left = steps + more, left - more
+            steps = steps + n_steps
+            left = left - n_steps
             sums = self._sums(beta)
             E = target - sums
-            violation, _, _ = violation_of(beta[:m], E[:m], lo[:m], hi[:m])
-            if violation <= tol or not more or not left:
+            violation, _, _ = violation_of(beta[:m], E[:m], lo[:m], hi=hi[:m])
+            if violation <= tol or not n_steps or not left:
                 break
         bias = bias_of(beta, E, lo, hi)
         short = is_short(violation, tol, sums[:m])
         return Solution(
-            beta[:m].copy(), bias, sums[:m] + bias, dot(beta, sums), None, violation, steps, short
+            beta[:m].copy(),
+            bias,
+            sums[:m] + bias,
+            norm2=dot(beta, sums),
+            weights=None,
+            violation=violation,
+            n_iter=steps,
+            short=short,
         )
 
 
@@ -140,7 +161,9 @@ class LinearRows:
         """Solve one problem; see `libsvm.LibsvmKernel.solve`. ``start``: beta (m,) of an earlier one, or None."""
         target = sign * d
         lo, hi = bounds(sign, c)
-        beta, w, bias = np.zeros(self.m), np.zeros(self.d), 0.0
+        beta = np.zeros(self.m)
+        w = np.zeros(self.d)
+        bias = 0.0
         tried = None if start is None else restart(start, lo, hi)
         if tried is not None:
             self._rows.add(tried, w)
@@ -148,11 +171,15 @@ class LinearRows:
             scale = max(0.0, min(1.0, gain / curve) if curve > 0 else 1.0)
             beta, w = scale * tried, scale * w
             bias = bias_of(beta, target - self._scores(w), lo, hi)
-        active, portion = np.empty(self.m, dtype=np.int32), max(1, int(PORTION / self._row))
-        inner, steps, seed = tol / 2, 0, self._seed
-        rounding, work = 1e-14 * (1 + float(np.abs(d).max(initial=0))), 0.0
+        active = np.empty(self.m, dtype=np.int32)
+        portion = max(1, int(PORTION / self._row))
+        inner = tol / 2
+        steps = 0
+        seed = self._seed
+        rounding = 1e-14 * (1 + float(np.abs(d).max(initial=0)))
+        work = 0.0
         while True:
-            more, left, residual, bias = self._rows.solve(
+            n_steps, left, residual, bias = self._rows.solve(
                 self._norm,
                 target,
                 lo,
@@ -167,11 +194,15 @@ class LinearRows:
                 active,
                 portion,
             )
-            steps, seed, work = steps + more, seed + 1, work + more * self._row
+            steps = steps + n_steps
+            seed = seed + 1
+            work = work + n_steps * self._row
             _balance(beta, target - self._scores(w), lo, hi)
             if max(left, residual) > inner:
                 self._warn_unscaled()
-                bias, taken = self._newton(beta, target, lo, hi, bias, self._most - work)
+                bias, taken = self._newton(
+                    beta, target, lo, hi=hi, bias=bias, most=self._most - work
+                )
                 work += taken
             w = np.zeros(self.d)  # anew, without the rounding of all steps
             self._rows.add(beta, w)
@@ -187,7 +218,14 @@ class LinearRows:
                 inner /= 4
         bias = bias_of(beta, E, lo, hi)
         return Solution(
-            beta, bias, sums + bias, dot(w, w), w, violation, steps, is_short(violation, tol, sums)
+            beta,
+            bias,
+            sums + bias,
+            norm2=dot(w, w),
+            weights=w,
+            violation=violation,
+            n_iter=steps,
+            short=is_short(violation, tol, sums),
         )
 
     def _warn_unscaled(self):
@@ -209,17 +247,18 @@ class LinearRows:
 
         Single coordinates are slow where the free rows are many for their dimensions, or nearly parallel.
         """
-        work, row = 0.0, np.empty(self.m, dtype=np.int32)
+        work = 0.0
+        row = np.empty(self.m, dtype=np.int32)
         for _ in range(NEWTON_STEPS):
             if work >= most:
                 break
-            n, moved, whole, found = self._rows.free_step(
+            n, moved, is_full_step, bias_of_step = self._rows.free_step(
                 target, lo, hi, beta, row, MOST_FREE, RIDGE
             )
             if 2 <= n <= MOST_FREE:
                 work += NEWTON_VISIT * n**2 * (n + self.d) + self.m * self._row
-            if whole:
-                return found, work
+            if is_full_step:
+                return bias_of_step, work
             if not moved:
                 break
         return bias, work
@@ -241,7 +280,8 @@ def unscaled(X):
             j,
             f"a feature has a mean of {mean[j]:.3g} but deviates from it by only {spread[j]:.3g}",
         )
-    j, least = int(np.where(varies, spread, 0).argmax()), spread[varies].min()
+    j = int(np.where(varies, spread, 0).argmax())
+    least = spread[varies].min()
     if spread[j] > WIDE * least:
         return (
             j,

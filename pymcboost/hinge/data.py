@@ -9,11 +9,11 @@ from pymcboost.model.scale import Scale
 from pymcboost.threads import available_memory, in_words
 
 
-def _refuse(needed, what, remedy):
+def _refuse(needed, task, remedy):
     room = available_memory()
     if room is not None and needed > room:
         raise MemoryError(
-            f"{what} need about {in_words(needed)}; {in_words(room)} are free. Use {remedy}"
+            f"{task} need about {in_words(needed)}; {in_words(room)} are free. Use {remedy}"
         )
 
 
@@ -47,9 +47,11 @@ class MachineData:
     n_blocks = 1
 
     def __init__(self, X, y, n_classes, sample_weight, scale=False):
-        self.X, self.n_classes = X, n_classes
+        self.X = X
+        self.n_classes = n_classes
         self.rows = np.flatnonzero(sample_weight > 0)
-        self.n_rows, self.n_features = len(self.rows), X.shape[1]
+        self.n_rows = len(self.rows)
+        self.n_features = X.shape[1]
         self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
         self.weight = np.ones(self.n_rows)
         self.sparse = hasattr(X, "indptr")
@@ -58,8 +60,9 @@ class MachineData:
         entries = X.nnz if self.sparse else self.n_rows * self.n_features
         _refuse(
             16 * entries + self.n_features * (40 + 20 * n_classes),
-            f"{n_classes} hyperplanes over {self.n_features} features", "fewer features or rows",
-        )  # fmt: skip
+            f"{n_classes} hyperplanes over {self.n_features} features",
+            "fewer features or rows",
+        )
         with np.errstate(over="ignore"):
             features = X[self.rows].astype(np.float32)
         values = features.data if self.sparse else features
@@ -89,8 +92,8 @@ class MachineData:
     def _refuse_infinite(self, features):
         if self.sparse:
             coo = features.tocoo()
-            at = np.flatnonzero(~np.isfinite(coo.data))[0]
-            i, j = coo.row[at], coo.col[at]
+            first_infinite = np.flatnonzero(~np.isfinite(coo.data))[0]
+            i, j = coo.row[first_infinite], coo.col[first_infinite]
         else:
             i, j = np.argwhere(~np.isfinite(features))[0]
         raise ValueError(f"X[{self.rows[i]}, {j}] is infinite or beyond the float32 range")
@@ -123,8 +126,11 @@ class LinearBuilder:
             f"{n_rounds} rounds over {n_features} features",
             "a smaller n_estimators",
         )
-        self._shape, self._scale, self._columns = (n_classes, n_features), scale, columns
-        self._base, self._rounds = None, []
+        self._shape = (n_classes, n_features)
+        self._scale = scale
+        self._columns = columns
+        self._base = None
+        self._rounds = []
 
     def __len__(self):
         return len(self._rounds)
@@ -136,10 +142,10 @@ class LinearBuilder:
 
     def add(self, column, solution, w):
         """Add a round; ``solution`` is that of f = 2 g."""
-        at = np.flatnonzero(w)
-        if 2 * len(at) > len(w):
-            at = slice(None)
-        self._rounds.append((column, at, w[at] / 2, solution.bias / 2))
+        features = np.flatnonzero(w)
+        if 2 * len(features) > len(w):
+            features = slice(None)
+        self._rounds.append((column, features, w[features] / 2, solution.bias / 2))
 
     def add_nothing(self):
         """Add a round that changes nothing."""
@@ -167,9 +173,9 @@ class LinearBuilder:
         (n_classes, n_features), columns = self._shape, self._columns
         coef = np.zeros((n_classes, n_features if columns is None else len(columns)))
         intercept = np.zeros(n_classes)
-        for column, at, w, b in filter(None, rounds):
+        for column, features, w, b in filter(None, rounds):
             for k in np.flatnonzero(column):
-                coef[k, at] += column[k] * w
+                coef[k, features] += column[k] * w
             intercept += column * b
         if columns is not None:
             few = coef  # rounded here, of millions of columns few have a number; a scale is folded in double precision
@@ -189,21 +195,23 @@ class KernelBuilder(LinearBuilder):
     """Rounds of F += mu g with g(x) = sum_i beta_i K(x, x_i) + b over one pool of rows."""
 
     def __init__(self, n_classes, features, scale, make):
-        self._n_classes, self._features, self._scale, self._make = n_classes, features, scale, make
-        self._base, self._rounds = None, []
+        self._n_classes = n_classes
+        self._features = features
+        self._scale = scale
+        self._make = make
+        self._base = None
+        self._rounds = []
 
     def add(self, column, solution, w):
         """Add a round; ``solution`` is that of f = 2 g."""
-        at = np.flatnonzero(solution.beta)
-        self._rounds.append((column, at, solution.beta[at] / 2, solution.bias / 2))
+        rows = np.flatnonzero(solution.beta)
+        self._rounds.append((column, rows, solution.beta[rows] / 2, solution.bias / 2))
 
     def _sum(self, rounds, base):
-        coef, intercept = (
-            np.zeros((len(self._features), self._n_classes)),
-            np.zeros(self._n_classes),
-        )
-        for column, at, beta, b in filter(None, rounds):
-            coef[at] += beta[:, None] * column
+        coef = np.zeros((len(self._features), self._n_classes))
+        intercept = np.zeros(self._n_classes)
+        for column, rows, beta, b in filter(None, rounds):
+            coef[rows] += beta[:, None] * column
             intercept += column * b
         support = self._features
         if base is not None:
@@ -219,11 +227,13 @@ def _pool(support, coef, base):
     """Support vectors and coefficients with those of a machine added; equal vectors stand once."""
     place = {row.tobytes(): i for i, row in reversed(list(enumerate(support + np.float32(0))))}
     coef = coef.copy()
-    more = []
+    new_vectors = []
     for i, row in enumerate(base.support):
-        at = place.get(row.tobytes())
-        if at is None:
-            more.append(i)
+        place_in_pool = place.get(row.tobytes())
+        if place_in_pool is None:
+            new_vectors.append(i)
         else:
-            coef[at] += base.coef[i]
-    return np.concatenate((support, base.support[more])), np.concatenate((coef, base.coef[more]))
+            coef[place_in_pool] += base.coef[i]
+    return np.concatenate((support, base.support[new_vectors])), np.concatenate(
+        (coef, base.coef[new_vectors])
+    )

@@ -89,7 +89,8 @@ def restart(start, lo, hi):
     """Bring the multipliers of another problem on the same rows within these bounds and into balance."""
     alpha = np.minimum(np.abs(start), hi - lo)
     beta = np.where(hi > 0, alpha, -alpha)
-    up, down = beta[beta > 0].sum(), -beta[beta < 0].sum()
+    up = beta[beta > 0].sum()
+    down = -beta[beta < 0].sum()
     if not up or not down:
         return None
     beta[beta > 0] *= min(1.0, down / up)

@@ -40,12 +40,13 @@ def kernel_block(X, Z, kernel, gamma, coef0, degree):
 
 def _called(kernel, X, Z):
     """Values of a kernel that is a function, checked. It cannot change the rows."""
-    found = kernel(np.array(X), np.array(Z))
-    values, shape = np.asarray(found), (len(X), len(Z))
+    returned = kernel(np.array(X), np.array(Z))
+    values = np.asarray(returned)
+    shape = (len(X), len(Z))
     if values.dtype.kind not in "biuf":
-        what = type(found).__name__ if values.dtype.kind == "O" else values.dtype
+        kind = type(returned).__name__ if values.dtype.kind == "O" else values.dtype
         raise ValueError(
-            f"the callable kernel must return an array of real numbers, but it returned {what}"
+            f"the callable kernel must return an array of real numbers, but it returned {kind}"
         )
     if values.shape != shape:
         raise ValueError(

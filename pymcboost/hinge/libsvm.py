@@ -11,15 +11,18 @@ from pymcboost._kernels import svmdual
 from pymcboost.hinge.dual import BLOCK, Solution, bounds, dot, is_short, violation_of
 
 # Bytes per kernel entry: LIBSVM's nodes, and what it caches of them at most.
-NODE, CACHED = 16, 4
+NODE = 16
+CACHED = 4
 LARGEST_CACHE = 2 << 30
 # The anchors' own entries are this many times what the gradient of an anchor can otherwise reach.
 ANCHOR_MARGIN = 10.0
 # LIBSVM adds in float32. Where this may move a gradient by more, its steps end at its own bound, and lead nowhere.
-HOPELESS, ROUNDED = 1e9, 2.0**-24
+HOPELESS = 1e9
+ROUNDED = 2.0**-24
 # Solves of at most so many rows, in which no gradient moves by more, take well below a second: Ctrl-C waits for them.
 # The others go to a thread, which costs a tenth of such a solve.
-FEW, EASY = 2000, 1e3
+FEW = 2000
+EASY = 1e3
 # Seconds between two looks for Ctrl-C, where a system does not end the wait for it.
 LOOK = 0.1
 
@@ -52,28 +55,30 @@ class _Worker:
     """A thread for solves, kept for the next one: to start it, and those of OpenMP in it, takes as long as some."""
 
     def __init__(self):
-        self.process, self.is_left, self._task = os.getpid(), False, None
-        self._asked = _thread.allocate_lock()
-        self._asked.acquire()
+        self.process = os.getpid()
+        self.is_left = False
+        self._task = None
+        self._has_task = _thread.allocate_lock()
+        self._has_task.acquire()
         # Of this module, whose threads do not keep the process from its exit, and are started without a wait.
         _thread.start_new_thread(self._run, ())
 
     def _run(self):
         while not self.is_left:
-            self._asked.acquire()
-            (work, arguments, found, done), self._task = self._task, None
+            self._has_task.acquire()
+            (work, arguments, results, done), self._task = self._task, None
             try:
-                found.append((work(*arguments), None))
+                results.append((work(*arguments), None))
             except BaseException as error:
-                found.append((None, error))
+                results.append((None, error))
             finally:
                 done.release()
-            del work, arguments, found, done
+            del work, arguments, results, done
 
     def do(self, *task):
         """Call ``work(*arguments)``, append its result and its error to a list, and release a lock."""
         self._task = task
-        self._asked.release()
+        self._has_task.release()
 
 
 _worker = None
@@ -92,17 +97,18 @@ def _interruptible(work, *arguments):
         worker = worker if worker is not None and worker.process == os.getpid() else _Worker()
     except RuntimeError:
         return work(*arguments)
-    found, done = [], _thread.allocate_lock()
+    results = []
+    done = _thread.allocate_lock()
     done.acquire()
     try:
-        worker.do(work, arguments, found, done)
+        worker.do(work, arguments, results, done)
         while not done.acquire(timeout=LOOK):
             pass
     except BaseException:
         worker.is_left = True
         raise
     _worker = worker
-    result, error = found.pop()
+    result, error = results.pop()
     try:
         if error is not None:
             raise error
@@ -147,7 +153,8 @@ class LibsvmKernel:
         from threadpoolctl import ThreadpoolController
 
         self._svm = svm
-        self._threads, self._n_threads = ThreadpoolController(), n_threads
+        self._threads = ThreadpoolController()
+        self._n_threads = n_threads
         self.m = m
         nodes = np.zeros(
             (m + 2, m + 4), dtype=np.dtype([("index", "i4"), ("value", "f8")], align=True)
@@ -183,7 +190,9 @@ class LibsvmKernel:
             int(svm.svm_forms.C_SVC),
             int(svm.kernel_names.PRECOMPUTED),
         )
-        parameter.C, parameter.eps, parameter.cache_size = c, tol, self._cache / (1 << 20)
+        parameter.C = c
+        parameter.eps = tol
+        parameter.cache_size = self._cache / (1 << 20)
         problem.l = len(labels)
         problem.y = labels.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
         problem.x = ctypes.cast(address.ctypes.data, ctypes.POINTER(ctypes.POINTER(svm.svm_node)))
@@ -205,8 +214,8 @@ class LibsvmKernel:
         flip = 1.0 if model.label[0] > 0 else -1.0
         beta = np.zeros(len(labels))
         if model.l:
-            at = np.ctypeslib.as_array(model.sv_indices, (model.l,)) - 1
-            beta[at] = flip * np.ctypeslib.as_array(model.sv_coef[0], (model.l,))
+            places = np.ctypeslib.as_array(model.sv_indices, (model.l,)) - 1
+            beta[places] = flip * np.ctypeslib.as_array(model.sv_coef[0], (model.l,))
         bias = -flip * model.rho[0]
         svm.libsvm.svm_free_and_destroy_model(ctypes.byref(trained))
         return beta, bias, n_iter
@@ -228,18 +237,21 @@ class LibsvmKernel:
         -------
         Solution
         """
-        m, nodes = self.m, self._nodes
+        m = self.m
+        nodes = self._nodes
         used = np.flatnonzero(sign)
         # LIBSVM keeps 1 - d_i in float32: the problem is solved for d / unit, which has w / unit and c / unit.
         unit = float(np.abs(d[used]).max()) or 1.0
         bound = c / unit
-        s, d_used = sign[used].astype(np.float64), d[used] / unit
+        s = sign[used].astype(np.float64)
+        d_used = d[used] / unit
         tilt = np.zeros(m)
         tilt[used] = s * (1 - d_used) / (2 * bound)
         reach = 2 + 0.5 * np.abs(1 - d_used).sum() + bound * self._largest
         high = ANCHOR_MARGIN * reach / bound
         values = nodes["value"]
-        values[m, 1 : m + 1], values[m + 1, 1 : m + 1] = tilt, -tilt
+        values[m, 1 : m + 1] = tilt
+        values[m + 1, 1 : m + 1] = -tilt
         values[:m, m + 1 : m + 3] = np.column_stack((tilt, -tilt))
         values[m, m + 1] = values[m + 1, m + 2] = -high
         values[m, m + 2] = values[m + 1, m + 1] = high
@@ -247,26 +259,39 @@ class LibsvmKernel:
         address = self._address[np.concatenate((used, [m, m + 1]))]
         # From a violation of 2 on LIBSVM would not take a step, and not even bring the anchors to their bound.
         if ROUNDED * bound * self._largest > HOPELESS:
-            found, bias, n_iter = np.append(np.zeros(len(s)), (bound, -bound)), 0.0, 0
+            multipliers = np.append(np.zeros(len(s)), (bound, -bound))
+            bias = 0.0
+            n_iter = 0
         else:
             problem = labels, address, bound, min(tol / unit, 1.0)
             short = len(used) <= FEW and bound * self._largest <= EASY
-            found, bias, n_iter = (
+            multipliers, bias, n_iter = (
                 self._train(*problem) if short else _interruptible(self._train, *problem)
             )
-        if found[-2] != bound or found[-1] != -bound:
+        if multipliers[-2] != bound or multipliers[-1] != -bound:
             raise AssertionError(
-                f"the anchors have the multipliers {found[-2]!r} and {found[-1]!r} instead of "
+                f"the anchors have the multipliers {multipliers[-2]!r} and {multipliers[-1]!r} instead of "
                 f"+-{bound!r}, so LIBSVM has solved a different problem. Please report this "
                 "with your data and parameters"
             )
-        found[:-2] = np.where(np.abs(found[:-2]) == bound, s * c, unit * found[:-2])
+        multipliers[:-2] = np.where(
+            np.abs(multipliers[:-2]) == bound, s * c, unit * multipliers[:-2]
+        )
         bias *= unit
         beta = np.zeros(m)
-        beta[used] = found[:-2]
+        beta[used] = multipliers[:-2]
         sums = np.empty(m)
         svmdual.node_sums(values[:m, 1:], beta, sums)
         lo, hi = bounds(sign, c)
-        violation, _, _ = violation_of(beta[used], (sign * d - sums)[used], lo[used], hi[used])
+        violation, _, _ = violation_of(beta[used], (sign * d - sums)[used], lo[used], hi=hi[used])
         short = is_short(violation, tol, sums)
-        return Solution(beta, bias, sums + bias, dot(beta, sums), None, violation, n_iter, short)
+        return Solution(
+            beta,
+            bias,
+            sums + bias,
+            norm2=dot(beta, sums),
+            weights=None,
+            violation=violation,
+            n_iter=n_iter,
+            short=short,
+        )

@@ -55,12 +55,22 @@ class CodeRounds:
     def __init__(
         self, data, svm, cost, C, *, init, n_colourings, max_alternations, allow_zero, tol, seed
     ):
-        self.data, self.svm, self.cost, self.c = data, svm, cost, C / data.n_rows
-        self.init, self.n_colourings, self.max_alternations = init, n_colourings, max_alternations
-        self.zero, self.tol, self.seed = allow_zero or init == "pairs", tol, seed
-        low, high = data.features.min(axis=0), data.features.max(axis=0)
+        self.data = data
+        self.svm = svm
+        self.cost = cost
+        self.c = C / data.n_rows
+        self.init = init
+        self.n_colourings = n_colourings
+        self.max_alternations = max_alternations
+        self.zero = allow_zero or init == "pairs"
+        self.tol = tol
+        self.seed = seed
+        low = data.features.min(axis=0)
+        high = data.features.max(axis=0)
         self._varies = bool((low != high).sum()) if data.sparse else bool((low != high).any())
-        self._beta, self._solves, self._short = None, 0, []
+        self._beta = None
+        self._solves = 0
+        self._short = []
 
     def restart(self, scores):
         """Take the residuals of these scores (m, K), or of none."""
@@ -85,7 +95,8 @@ class CodeRounds:
 
     def warn_of_little_use(self):
         """Say where linear machines of all rounds have hardly lowered the hinge loss, and what to do about it."""
-        before, now = self._loss_of_constants(), self._loss / len(self.data.y)
+        before = self._loss_of_constants()
+        now = self._loss / len(self.data.y)
         if now > (1 - LEAST_USE) * before:
             scale = "" if self.data.scale is not None else "scale=True, "
             dense = "" if self.data.sparse else " or kernel='rbf'"
@@ -96,7 +107,8 @@ class CodeRounds:
 
     def _loss_of_constants(self):
         """The least mean hinge loss of scores 0, and of those that give all rows one class with its largest cost."""
-        y, top = self.data.y, self.cost.max(axis=1)
+        y = self.data.y
+        top = self.cost.max(axis=1)
         share = np.bincount(y, minlength=len(top)) / len(y)
         of_class = np.maximum(self.cost + top, top[:, None])
         np.fill_diagonal(of_class, 0.0)
@@ -114,27 +126,34 @@ class CodeRounds:
 
         None in place of all three where no residual above ``tol`` is left.
         """
-        y, K = self.data.y, self.data.n_classes
+        y = self.data.y
+        K = self.data.n_classes
         column = self._first_column(t)
         # Margins up to tol are none that an SVM would be trained for.
         if self._largest <= self.tol or not self._varies:
             return None
-        found = {"objective": self.c * self._loss, "n_solves": 0, "n_iter": 0, "violation": 0.0}
-        self.trace = [found["objective"]]
-        best = self._alternate(column, found)
+        statistics = {
+            "objective": self.c * self._loss,
+            "n_solves": 0,
+            "n_iter": 0,
+            "violation": 0.0,
+        }
+        self.trace = [statistics["objective"]]
+        best = self._alternate(column, statistics)
         if best is None:
             # Where every row has a class of its own colour with as large a residual, f = 0 is optimal: such a column
             # asks for no margin. One class against all others always does.
-            best = self._alternate(columns.one_vs_all(t % K, K), found)
-        column, solution = np.zeros(K, dtype=np.int8), None
+            best = self._alternate(columns.one_vs_all(t % K, K), statistics)
+        column = np.zeros(K, dtype=np.int8)
+        solution = None
         if best is not None:
             column, solution = best
-            found["violation"] = solution.violation
+            statistics["violation"] = solution.violation
             self._loss, self._largest = output_codes.update(self.rho, y, column, solution.f / 2)
         return (
             column,
             solution,
-            {"column": column, "start": self.trace[0], **found, "hinge": self._loss / len(y)},
+            {"column": column, "start": self.trace[0], **statistics, "hinge": self._loss / len(y)},
         )
 
     def _first_column(self, t):
@@ -149,34 +168,38 @@ class CodeRounds:
             return columns.max_cut(weights, rng)
         return columns.best_random(weights, self.n_colourings, rng)
 
-    def _alternate(self, column, found):
+    def _alternate(self, column, statistics):
         """SVMs and recolourings from a first column on; the last column and SVM that lower the objective, or None."""
-        y, rho = self.data.y, self.rho
-        d, best = np.empty(len(y)), None
+        y = self.data.y
+        rho = self.rho
+        d = np.empty(len(y))
+        best = None
         for left in range(self.max_alternations, -1, -1):
             output_codes.margins(rho, y, column, d)
             solution = self.svm.solve(column[y], d, self.c, self.tol, self._beta)
-            found["n_solves"] += 1
+            statistics["n_solves"] += 1
             self._solves += 1
             if solution.short:
                 self._short.append(solution.violation)
-            found["n_iter"] += solution.n_iter
+            statistics["n_iter"] += solution.n_iter
             self._beta = solution.beta
             g, norm = solution.f / 2, solution.norm2 / 2
             if left:
                 column = column.copy()
                 changes, before, after = output_codes.recolour(rho, y, column, g, self.zero)
             else:
-                changes, after = 0, output_codes.cost(rho, y, column, g)
-            reached, step = norm + self.c * after, 1.0
-            if self.zero and reached >= found["objective"]:
-                step, reached = self._shorten(column, g, norm, found["objective"])
-            if not reached < found["objective"] * (1 - LEAST_FALL):
+                changes = 0
+                after = output_codes.cost(rho, y, column, g)
+            reached = norm + self.c * after
+            step = 1.0
+            if self.zero and reached >= statistics["objective"]:
+                step, reached = self._shorten(column, g, norm, objective=statistics["objective"])
+            if not reached < statistics["objective"] * (1 - LEAST_FALL):
                 break
             if changes and not self.zero:
                 self.trace.append(norm + self.c * before)
             self.trace.append(reached)
-            found["objective"], best = reached, (column, solution.times(step))
+            statistics["objective"], best = reached, (column, solution.times(step))
             if not changes:
                 break
         return best

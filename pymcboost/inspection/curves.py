@@ -98,20 +98,21 @@ def curve(model: Any, feature: int | str) -> Curve:
     True
     """
     model = model_of(model)
-    ensemble, j = sum_of_learners(model, "curves"), feature_number(model, feature)
+    ensemble = sum_of_learners(model, "curves")
+    j = feature_number(model, feature)
     if not ensemble.additive and (ensemble.depths() > 1).any():
         raise ValueError(
             "curves are available only for stumps; in the trees of this model, the effect of "
             "a feature depends on the other features of the row. Use contributions instead"
         )
-    found = _curve_of(model, ensemble, j)
+    result = _curve_of(model, ensemble, j)
     if ensemble.additive or j:
-        return found
+        return result
     alone = np.diff(ensemble.offset) == 0
     if not alone.any():
-        return found
+        return result
     constant = ensemble.as_stumps().right[alone].sum(axis=0, dtype=np.float64)
-    return found._replace(values=found.values + constant, missing=found.missing + constant)
+    return result._replace(values=result.values + constant, missing=result.missing + constant)
 
 
 def _curve_of(model, ensemble, j):
@@ -119,21 +120,21 @@ def _curve_of(model, ensemble, j):
     ensemble = (
         ensemble.about(j) if ensemble.additive else _asking(ensemble, j)
     )  # to merge all stumps takes long
-    known = model.categories
-    if known is not None and j in known.feature:
-        return _of_levels(ensemble, j, known)
+    categories = model.categories
+    if categories is not None and j in categories.feature:
+        return _of_levels(ensemble, j, categories)
     table = (
         replace(ensemble, subset=None, categories=None).merge()
-        if known is not None
+        if categories is not None
         else ensemble.merge()
     )
-    at = np.flatnonzero(table.feature == j)
-    if not len(at):
+    place = np.flatnonzero(table.feature == j)
+    if not len(place):
         nothing = np.zeros((1, table.n_classes))
-        return Curve(j, np.zeros(0, dtype=np.float32), nothing, nothing[0])
-    begin, end = (int(table.offset[at[0] + i]) for i in range(2))
-    values = table.table[begin + 2 * at[0] : end + 2 * at[0] + 2].astype(np.float64)
-    return Curve(j, np.array(table.threshold[begin:end]), values[:-1], values[-1])
+        return Curve(j, np.zeros(0, dtype=np.float32), nothing, missing=nothing[0])
+    begin, end = (int(table.offset[place[0] + i]) for i in range(2))
+    values = table.table[begin + 2 * place[0] : end + 2 * place[0] + 2].astype(np.float64)
+    return Curve(j, np.array(table.threshold[begin:end]), values[:-1], missing=values[-1])
 
 
 def _asking(ensemble, j):
@@ -141,7 +142,8 @@ def _asking(ensemble, j):
     splits = np.asarray(ensemble.feature) == j
     mine = np.zeros(len(ensemble), dtype=bool)
     mine[np.diff(ensemble.offset) == 1] = splits
-    n, sets = int(splits.sum()), {}
+    n = int(splits.sum())
+    sets = {}
     if ensemble.subset is not None:
         number = ensemble.subset[splits]
         bits = [
@@ -151,7 +153,7 @@ def _asking(ensemble, j):
         ]
         sets = {
             "subset": np.where(number > 0, np.cumsum(number > 0), 0),
-            "subset_start": running_sums([len(one) for one in bits]),
+            "subset_start": running_sums([len(set_bits) for set_bits in bits]),
             "subset_bits": np.concatenate([np.zeros(0, dtype=np.uint8), *bits]),
         }
     return replace(
@@ -170,12 +172,14 @@ def _asking(ensemble, j):
     )
 
 
-def _of_levels(ensemble, j, known):
+def _of_levels(ensemble, j, categories):
     """Curve of a category, of the trees that ask about it."""
-    at = int(np.searchsorted(known.feature, j))
-    n, names = int(known.levels[at]), known.names[at]
+    place = int(np.searchsorted(categories.feature, j))
+    n = int(categories.levels[place])
+    names = categories.names[place]
     stumps = ensemble.as_stumps()
-    values, missing = np.zeros((n, ensemble.n_classes)), np.zeros(ensemble.n_classes)
+    values = np.zeros((n, ensemble.n_classes))
+    missing = np.zeros(ensemble.n_classes)
     for t, (sets, nan_left) in enumerate(zip(ensemble.each_sets(), ensemble.nan_left, strict=True)):
         sides = np.stack((stumps.right[t], stumps.left[t])).astype(np.float64)
         left = (
@@ -186,18 +190,21 @@ def _of_levels(ensemble, j, known):
         values += sides[np.append(left, np.full(n - len(left), nan_left)).astype(np.int64)]
         missing += sides[int(nan_left)]
     empty = np.zeros(0, dtype=np.float32)
-    return Curve(j, empty, values, missing, list(range(n)) if names is None else list(names))
+    return Curve(
+        j, empty, values, missing=missing, levels=list(range(n)) if names is None else list(names)
+    )
 
 
 def _codes(levels, x):
     """Codes of the values of a category, one more than the last for those that are none of its levels."""
-    n, named = len(levels), bool(levels) and isinstance(levels[0], str)
+    n = len(levels)
+    named = bool(levels) and isinstance(levels[0], str)
     if not isinstance(x, list) and not hasattr(x, "to_list") and not hasattr(x, "to_pylist"):
         x = np.asarray(x)
     if named and not (isinstance(x, np.ndarray) and x.dtype.kind in "biuf"):
         places, texts = factors(x.tolist() if isinstance(x, np.ndarray) else x)
-        known = {name: code for code, name in enumerate(levels)}
-        return np.array([*(known.get(text, n) for text in texts), n])[places]
+        code_of_level = {name: code for code, name in enumerate(levels)}
+        return np.array([*(code_of_level.get(text, n) for text in texts), n])[places]
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(invalid="ignore"):
         inside = (x >= 0) & (x < n) & (x == np.floor(x))

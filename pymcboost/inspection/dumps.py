@@ -129,21 +129,22 @@ def to_frame(model: Any) -> Any:
 
 def _nodes(model, labels, parts):
     """Yield the rows of the frame of a model's dump."""
-    rounds, coded = (
-        np.repeat(np.arange(len(parts["rounds"])), parts["rounds"]).tolist(),
-        parts["code"] is not None,
-    )
+    rounds = np.repeat(np.arange(len(parts["rounds"])), parts["rounds"]).tolist()
+    coded = parts["code"] is not None
     for number, tree in enumerate(parts["trees"]):
         where = {"round": rounds[number], "tree": number}
         for name in ("class", "base"):
             column = tree[name]
-            where[name] = (
-                None if column is None else f"column {column}" if coded else labels[column]
-            )
+            if column is None:
+                where[name] = None
+            else:
+                where[name] = f"column {column}" if coded else labels[column]
         depth = {0: 0}
-        for at, node in enumerate(tree["nodes"]):
-            depth.update({node[side]: depth[at] + 1 for side in ("left", "right") if side in node})
-            row = {**where, "node": at, "depth": depth[at], **node}
+        for node_index, node in enumerate(tree["nodes"]):
+            depth.update(
+                {node[side]: depth[node_index] + 1 for side in ("left", "right") if side in node}
+            )
+            row = {**where, "node": node_index, "depth": depth[node_index], **node}
             if "feature" in node:
                 row["feature"] = name_of(model, node["feature"])
             elif isinstance(node["value"], list):

@@ -21,9 +21,17 @@ HELD = 1 << 26
 
 
 def importance(
-    model: Any, kind: Sense = "gain", per_class: bool = False, X: Any = None, y: Any = None,
-    *, background: Any = None, n_repeats: int = 5, random_state: int = 0, n_jobs: int | None = None,
-) -> NDArray[np.float64]:  # fmt: skip
+    model: Any,
+    kind: Sense = "gain",
+    per_class: bool = False,
+    X: Any = None,
+    y: Any = None,
+    *,
+    background: Any = None,
+    n_repeats: int = 5,
+    random_state: int = 0,
+    n_jobs: int | None = None,
+) -> NDArray[np.float64]:
     """Compute feature importances, for the whole model or for each class.
 
     Parameters
@@ -90,10 +98,10 @@ def importance(
     raise ValueError(f"kind must be 'gain', 'split', 'permutation' or 'shap', not {kind!r}")
 
 
-def _shares(found, per_class):
-    found = found if per_class else found.sum(axis=1)
-    total = found.sum()
-    return found / total if total > 0 else found
+def _shares(importances, per_class):
+    importances = importances if per_class else importances.sum(axis=1)
+    total = importances.sum()
+    return importances / total if total > 0 else importances
 
 
 def _gain(subject, per_class, X):
@@ -108,13 +116,13 @@ def _gain(subject, per_class, X):
         )
     if unknown:
         bare = "a model file does not store the gains of its splits"
-        what = (
+        obstacle = (
             bare
             if subject is model
             else "an estimator stores only the gains summed over all classes"
         )
         raise ValueError(
-            f"{what}: give rows X, or a model that holds covers (model.with_covers(X_train))"
+            f"{obstacle}: give rows X, or a model that holds covers (model.with_covers(X_train))"
             + ("" if per_class else ", or the fitted estimator")
         )
     if X is not None:
@@ -128,7 +136,7 @@ def explained(ensemble):
     A split explains the rows of its sides, times the squares of the differences of their mean leaf values from the
     node's mean.
     """
-    found = np.zeros((ensemble.n_features, ensemble.n_classes))
+    gains = np.zeros((ensemble.n_features, ensemble.n_classes))
     ends = np.split(ensemble.cover, covers.first_leaves(ensemble)[1:-1]) if len(ensemble) else []
     for tree, rows in zip(ensemble.each_tree(), ends, strict=True):
         feature, _, _, right, leaf, cls, base = tree
@@ -151,8 +159,8 @@ def explained(ensemble):
             if ensemble.code is None:
                 share[[cls] if base < 0 else [cls, base]] = 1
             gain = gain * share**2
-        np.add.at(found, np.asarray(feature), gain)
-    return found
+        np.add.at(gains, np.asarray(feature), gain)
+    return gains
 
 
 def _split(model, per_class):
@@ -162,9 +170,11 @@ def _split(model, per_class):
             "split importance counts the splits of weak learners, but this model has none "
             f"({ensemble.NAME})"
         )
-    found = np.zeros((model.n_features_in_, model.n_classes_))
+    counts = np.zeros((model.n_features_in_, model.n_classes_))
     for tree in ensemble.each_tree():
-        feature, cls, base = np.asarray(tree[0]), tree[5], tree[6]
+        feature = np.asarray(tree[0])
+        cls = tree[5]
+        base = tree[6]
         if cls < 0:
             touched = np.ones(model.n_classes_)
         elif ensemble.code is not None:
@@ -173,10 +183,10 @@ def _split(model, per_class):
             touched = np.zeros(model.n_classes_)
             touched[[cls] if base < 0 else [cls, base]] = 1
         if per_class:
-            np.add.at(found, feature, touched)
+            np.add.at(counts, feature, touched)
         else:
-            np.add.at(found[:, 0], feature, 1.0)
-    return _shares(found, per_class)
+            np.add.at(counts[:, 0], feature, 1.0)
+    return _shares(counts, per_class)
 
 
 def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
@@ -192,11 +202,13 @@ def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
         )
     if n_repeats < 1:
         raise ValueError(f"n_repeats must be 1 or more, not {n_repeats}")
-    used, scored = np.arange(model.n_features_in_), model
+    used = np.arange(model.n_features_in_)
+    scored = model
     if not model.is_machine:
         used, compact = model.ensemble.compact()
         scored = Model.from_ensemble(compact, model.classes_, layout=model.layout)
-    size, room = 4 * len(used) * len(codes), available_memory()
+    size = 4 * len(used) * len(codes)
+    room = available_memory()
     if room is not None and size > room:
         raise MemoryError(
             f"a dense copy of the {len(used)} columns that the model uses takes "
@@ -206,10 +218,8 @@ def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
     for rows, xt in covers.blocks(X, used):
         dense[rows] = xt.T
     right = scored.predict_codes(dense, n_jobs) == codes
-    rng, found = (
-        np.random.default_rng(random_state),
-        np.zeros((model.n_features_in_, model.n_classes_)),
-    )
+    rng = np.random.default_rng(random_state)
+    importances = np.zeros((model.n_features_in_, model.n_classes_))
     weight = np.full(model.n_classes_, 1 / len(codes))
     if per_class:
         weight = 1 / np.maximum(np.bincount(codes, minlength=model.n_classes_), 1)
@@ -218,9 +228,9 @@ def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
         for _ in range(n_repeats):
             dense[:, place] = rng.permutation(kept)
             lost = right.astype(np.int64) - (scored.predict_codes(dense, n_jobs) == codes)
-            found[j] += np.bincount(codes, lost, model.n_classes_) * weight / n_repeats
+            importances[j] += np.bincount(codes, lost, model.n_classes_) * weight / n_repeats
         dense[:, place] = kept
-    return found if per_class else found.sum(axis=1)
+    return importances if per_class else importances.sum(axis=1)
 
 
 def _shap(model, per_class, X, background, n_jobs):
@@ -240,6 +250,6 @@ def _shap(model, per_class, X, background, n_jobs):
             model, X[begin : begin + step], background, only_used=True, n_jobs=n_jobs
         )
         total += np.abs(part.values).sum(axis=0)
-    found = np.zeros((model.n_features_in_, model.n_classes_))
-    found[used] = total / m
-    return found if per_class else found.sum(axis=1)
+    importances = np.zeros((model.n_features_in_, model.n_classes_))
+    importances[used] = total / m
+    return importances if per_class else importances.sum(axis=1)

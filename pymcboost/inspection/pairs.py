@@ -88,8 +88,9 @@ def interactions(
     >>> bool(size[0, 1] > 2 * size[2, 3])
     True
     """
-    model, n_threads = model_of(model), resolve_n_jobs(n_jobs)
-    X = shapley.checked(model, X, background, "interactions")
+    model = model_of(model)
+    n_threads = resolve_n_jobs(n_jobs)
+    X = shapley.checked(model, X, background, task="interactions")
     used, compact = model.ensemble.compact()
     n = len(used) if only_used else model.n_features_in_
     shapley.check_memory("interactions", (X.shape[0], n, n, model.n_classes_))

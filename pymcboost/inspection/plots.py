@@ -148,22 +148,27 @@ def plot_curve(
     >>> ax = plot_curve(model, feature=2)
     """
     model = model_of(model)
-    found: Curve = curve(model, feature)
-    values, missing = found.values, found.missing
+    curve_of_feature: Curve = curve(model, feature)
+    values = curve_of_feature.values
+    missing = curve_of_feature.missing
     if centred:
-        values, missing = values - values.mean(axis=1, keepdims=True), missing - missing.mean()
-    if found.levels is None and levels is not None:
+        values = values - values.mean(axis=1, keepdims=True)
+        missing = missing - missing.mean()
+    if curve_of_feature.levels is None and levels is not None:
         raise ValueError(
             "levels applies only to categorical features, but "
-            f"{name_of(model, found.feature)!r} is numerical"
+            f"{name_of(model, curve_of_feature.feature)!r} is numerical"
         )
-    over = np.vstack([values, missing]) if found.levels is not None else values
+    over = np.vstack([values, missing]) if curve_of_feature.levels is not None else values
     shown = _chosen(model, classes, np.ptp(over, axis=0))
-    if found.levels is not None:
-        ax, apart = _draw_levels(model, found.levels, levels, values, missing, shown, ax), False
+    if curve_of_feature.levels is not None:
+        ax = _draw_levels(model, curve_of_feature.levels, levels, values, missing, shown, ax)
+        apart = False
     else:
-        ax, apart = _draw_steps(model, found, values, missing, shown, ax)
-    ax.set_xlabel(_short(name_of(model, found.feature)) + "   (triangles: missing)" * apart)
+        ax, apart = _draw_steps(model, curve_of_feature, values, missing, shown, ax)
+    ax.set_xlabel(
+        _short(name_of(model, curve_of_feature.feature)) + "   (triangles: missing)" * apart
+    )
     ax.set_ylabel("added to the score" + ", centred" * centred)
     ax.legend(
         title="class",
@@ -176,10 +181,10 @@ def plot_curve(
     return ax
 
 
-def _draw_steps(model, found, values, missing, shown, ax):
+def _draw_steps(model, steps, values, missing, shown, ax):
     """Draw the steps of classes; the axes, and whether missing values are drawn by themselves."""
     ax = _axes(ax, figsize=(6, 3.6))
-    cuts = found.thresholds.astype(np.float64)
+    cuts = steps.thresholds.astype(np.float64)
     margin = 0.1 * np.ptp(cuts) if len(cuts) > 1 and np.ptp(cuts) > 0 else 1.0
     low, high = (cuts[0] - margin, cuts[-1] + margin) if len(cuts) else (-1.0, 1.0)
     edges = np.concatenate([[low], cuts, [high]])
@@ -199,26 +204,27 @@ def _draw_steps(model, found, values, missing, shown, ax):
     return ax, apart
 
 
-def _draw_levels(model, names, wanted, values, missing, shown, ax):
+def _draw_levels(model, names, chosen_levels, values, missing, shown, ax):
     """Draw bars of classes for the levels of a category, then for missing values."""
-    if wanted is None:
+    if chosen_levels is None:
         far = np.abs(values - values.mean(axis=0)).max(axis=1, initial=0.0)
-        at = np.sort(np.argsort(-far, kind="stable")[:LEVELS])
+        codes = np.sort(np.argsort(-far, kind="stable")[:LEVELS])
     else:
         place = {name: code for code, name in enumerate(names)}
-        unknown = [level for level in wanted if level not in place]
+        unknown = [level for level in chosen_levels if level not in place]
         if unknown:
             raise ValueError(f"there is no level {unknown[0]!r}; the levels are {some(names)}")
-        at = np.array([place[level] for level in wanted], dtype=np.int64)
-    rows = np.vstack([values[at], missing])
-    place, width = np.arange(len(rows)), 0.8 / max(1, len(shown))
+        codes = np.array([place[level] for level in chosen_levels], dtype=np.int64)
+    rows = np.vstack([values[codes], missing])
+    place = np.arange(len(rows))
+    width = 0.8 / max(1, len(shown))
     ax = _axes(ax, figsize=(max(4.0, 2 + 0.1 * len(rows) * (2 + len(shown))), 3.8))
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=1)
     for i, k in enumerate(shown):
         label = drawn(str(model.classes_[k]))
         ax.bar(place + (i - (len(shown) - 1) / 2) * width, rows[:, k], width, label=label, zorder=2)
-    ax.axvline(len(at) - 0.5, color="0.6", linewidth=0.8, linestyle=":")
-    texts = [_short(str(names[code]), 16) for code in at]
+    ax.axvline(len(codes) - 0.5, color="0.6", linewidth=0.8, linestyle=":")
+    texts = [_short(str(names[code]), 16) for code in codes]
     turned = (
         {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
         if max(map(len, texts), default=0) > 3
@@ -226,8 +232,8 @@ def _draw_levels(model, names, wanted, values, missing, shown, ax):
     )
     ax.set_xticks(place, [*texts, "missing, new"], **turned)
     ax.set_xlim(-0.6, len(rows) - 0.4)
-    if wanted is None and len(at) < len(names):
-        ax.set_title(f"{len(at)} of {len(names)} levels", fontsize="medium")
+    if chosen_levels is None and len(codes) < len(names):
+        ax.set_title(f"{len(codes)} of {len(names)} levels", fontsize="medium")
     return ax
 
 
@@ -307,10 +313,8 @@ def plot_history(
         )
     ax = _axes(ax, figsize=(6, 3.6))
     for name in curves:
-        rounds, marker = (
-            np.arange(1, len(numbers[name]) + 1),
-            "o" if len(numbers[name]) == 1 else None,
-        )
+        rounds = np.arange(1, len(numbers[name]) + 1)
+        marker = "o" if len(numbers[name]) == 1 else None
         ax.plot(
             rounds, numbers[name], linewidth=1.6, marker=marker, label=drawn(name.replace("_", " "))
         )
@@ -338,7 +342,7 @@ def _metric_of(estimator, metric):
 def _columns_of_others(estimator, metric):
     """Columns of the history of other metrics than this one."""
     names = [name for name in getattr(estimator, "_metrics", ()) if name != metric]
-    return {f"{held}_{name}" for held in getattr(estimator, "_sets", ()) for name in names}
+    return {f"{set_name}_{name}" for set_name in getattr(estimator, "_sets", ()) for name in names}
 
 
 def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = None) -> Any:
@@ -389,7 +393,8 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
         )
     if index(bins) < 1:
         raise ValueError(f"bins must be 1 or more, not {bins}")
-    right, top = p.argmax(axis=1) == codes, p.max(axis=1)
+    right = p.argmax(axis=1) == codes
+    top = p.max(axis=1)
     bounds = np.unique(np.quantile(top, np.linspace(0, 1, bins + 1)[1:-1], method="lower"))
     inside = np.searchsorted(bounds, top, side="left")
     rows = np.bincount(inside)
@@ -476,8 +481,8 @@ def plot_tree(
         raise ValueError(
             f"there is no tree {number}; tree numbers go from 0 to {model.n_learners - 1}"
         )
-    found = tree_of(model.ensemble, number)
-    nodes = found["nodes"]
+    drawn_tree = tree_of(model.ensemble, number)
+    nodes = drawn_tree["nodes"]
     if max_depth is not None:
         if index(max_depth) < 1:
             raise ValueError(
@@ -497,19 +502,19 @@ def plot_tree(
     ax = _axes(ax, figsize=(max(4.0, 1.15 * n_ends + 0.6), 1.1 + 0.95 * deepest))
     box = {"boxstyle": "round,pad=0.35", "linewidth": 0.8}
     colours = {"value": "#e8f1e4", "leaves": "#f2f2f2", "left": "#eef2fa"}
-    for at, node in enumerate(nodes):
+    for node_index, node in enumerate(nodes):
         for side in ("left", "right"):
             if side in node:
                 child = node[side]
                 ax.plot(
-                    [x[at], x[child]],
-                    [-depth[at], -depth[child]],
+                    [x[node_index], x[child]],
+                    [-depth[node_index], -depth[child]],
                     color="0.55",
                     linewidth=1,
                     zorder=1,
                 )
         if "value" in node:
-            text = _leaf(model, found, node, classes, precision)
+            text = _leaf(model, drawn_tree, node, classes, precision)
         elif "leaves" in node:
             text = f"…\n{counted(node['leaves'], 'leaf', 'leaves')}"
         else:
@@ -518,8 +523,8 @@ def plot_tree(
             text += f"\n{counted(node['cover'], 'row')}"
         colour = next(colour for key, colour in colours.items() if key in node)
         ax.text(
-            x[at],
-            -depth[at],
+            x[node_index],
+            -depth[node_index],
             text,
             ha="center",
             va="center",
@@ -529,7 +534,7 @@ def plot_tree(
         )
     ax.set_xlim(-0.6, n_ends - 0.4)
     ax.set_ylim(-deepest - 0.5, 0.5)
-    title = f"tree {number}{_purpose(model, found)}"
+    title = f"tree {number}{_purpose(model, drawn_tree)}"
     if n_ends > 1:
         title += "  (left: yes)"
     if left_out:
@@ -569,27 +574,30 @@ def _to_depth(nodes, max_depth):
 
 def _places(nodes):
     """Place from left to right, and depth, of every node: ends side by side, splits above the middle of theirs."""
-    x, depth, ends = [0.0] * len(nodes), [0] * len(nodes), 0
-    for at, node in enumerate(nodes):  # in preorder
+    x = [0.0] * len(nodes)
+    depth = [0] * len(nodes)
+    ends = 0
+    for node_index, node in enumerate(nodes):  # in preorder
         if "left" not in node:
-            x[at], ends = float(ends), ends + 1
+            x[node_index] = float(ends)
+            ends += 1
             continue
-        depth[node["left"]] = depth[node["right"]] = depth[at] + 1
-    for at in reversed(range(len(nodes))):
-        if "left" in nodes[at]:
-            x[at] = (x[nodes[at]["left"]] + x[nodes[at]["right"]]) / 2
+        depth[node["left"]] = depth[node["right"]] = depth[node_index] + 1
+    for node_index in reversed(range(len(nodes))):
+        if "left" in nodes[node_index]:
+            x[node_index] = (x[nodes[node_index]["left"]] + x[nodes[node_index]["right"]]) / 2
     return x, depth
 
 
 def _question(model, node, precision):
     missing = "or missing" if node["missing"] == "left" else ""
     name = _short(name_of(model, node["feature"]), 20)
-    asked = (
+    condition = (
         f"≤ {node['threshold']:.{precision}g}"
         if "threshold" in node
         else f"in {_short(_listed(node['levels']))}"
     )
-    return f"{name}\n{asked}" + (f"\n{missing}" if missing else "")
+    return f"{name}\n{condition}" + (f"\n{missing}" if missing else "")
 
 
 def _listed(levels):

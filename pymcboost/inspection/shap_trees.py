@@ -83,23 +83,21 @@ def to_shap(model: Any) -> dict[str, Any]:
 def _tree(ensemble, t, first, ends):
     """One tree: its splits in preorder, then its leaves."""
     offset, feature, threshold, nan_left, right = ensemble.splits()
-    own = slice(offset[t], offset[t + 1])
-    s = len(feature[own])
-    begin, middle, end = covers.spans(right[own])
-    at = np.arange(s)
+    splits = slice(offset[t], offset[t + 1])
+    s = len(feature[splits])
+    begin, middle, end = covers.spans(right[splits])
+    node_index = np.arange(s)
     leaf = np.full(s + 1, -1)
-    left = np.where(middle - begin == 1, s + begin, at + 1)
-    turned = np.where(end - middle == 1, s + middle, at + right[own])
-    begin, end = (
-        np.concatenate([begin, np.arange(s + 1)]),
-        np.concatenate([end, np.arange(1, s + 2)]),
-    )
+    left = np.where(middle - begin == 1, s + begin, node_index + 1)
+    turned = np.where(end - middle == 1, s + middle, node_index + right[splits])
+    begin = np.concatenate([begin, np.arange(s + 1)])
+    end = np.concatenate([end, np.arange(1, s + 2)])
     return {
         "children_left": np.concatenate([left, leaf]),
         "children_right": np.concatenate([turned, leaf]),
-        "children_default": np.concatenate([np.where(nan_left[own], left, turned), leaf]),
-        "features": np.concatenate([feature[own], leaf]),
-        "thresholds": np.concatenate([threshold[own], np.zeros(s + 1)]),
+        "children_default": np.concatenate([np.where(nan_left[splits], left, turned), leaf]),
+        "features": np.concatenate([feature[splits], leaf]),
+        "thresholds": np.concatenate([threshold[splits], np.zeros(s + 1)]),
         "values": np.concatenate(
             [np.zeros((s, ensemble.n_classes)), _values(ensemble, t, first + np.arange(s + 1))]
         ),
@@ -110,12 +108,14 @@ def _tree(ensemble, t, first, ends):
 def _expanded(ensemble, t, first, ends, sets):
     """One tree with sets of levels, by the number of the split: all nodes in preorder."""
     offset, feature, threshold, nan_left, right = ensemble.splits()
-    nodes, leaves, known = [], [], ensemble.categories
+    nodes = []
+    leaves = []
+    categories = ensemble.categories
     # Of a part of the tree: its splits, first leaf, share of its rows, the codes that may come there by feature, and
     # where its parent leads to it. A part of runs has the intervals of codes of its first split, and numbers of these.
     parts = [((int(offset[t]), int(offset[t + 1]), int(first)), 1.0, {}, None, None, None)]
     while parts:
-        (i, end, at), share, codes, runs, parent, sides = parts.pop()
+        (i, end, leaf_index), share, codes, runs, parent, sides = parts.pop()
         if parent is not None:
             for side in sides:
                 nodes[parent][side] = len(nodes)
@@ -126,14 +126,16 @@ def _expanded(ensemble, t, first, ends, sets):
                 "contributions, or train with fewer levels or leaves"
             )
         if i == end:
-            nodes.append(_node(-1, 0.0, share * (ends[at + 1] - ends[at])))
-            leaves.append((len(nodes) - 1, at))
+            nodes.append(_node(-1, 0.0, share * (ends[leaf_index + 1] - ends[leaf_index])))
+            leaves.append((len(nodes) - 1, leaf_index))
             continue
-        step, j, to_left = int(right[i]), int(feature[i]), bool(nan_left[i])
-        children = (i + 1, i + step, at), (i + step, end, at + step)
+        step = int(right[i])
+        j = int(feature[i])
+        to_left = bool(nan_left[i])
+        children = (i + 1, i + step, leaf_index), (i + step, end, leaf_index + step)
         rows = [ends[b + e - a + 1] - ends[b] for a, e, b in children]
         if runs is None and i - offset[t] in sets:
-            runs = _runs(sets[i - offset[t]], codes.get(j), known, j)
+            runs = _runs(sets[i - offset[t]], codes.get(j), categories, j)
         if runs is None:
             low = float(threshold[i])
             for child, side in ((1, "children_right"), (0, "children_left")):
@@ -149,12 +151,13 @@ def _expanded(ensemble, t, first, ends, sets):
             parts.append(part)
             continue
         middle = len(runs) // 2
-        lower, upper = runs[:middle], runs[middle:]
+        lower = runs[:middle]
+        upper = runs[middle:]
         # Missing values go to the first interval of their side.
         missing = any(side != to_left for side, *_ in lower)
         for half, side in ((upper, "children_right"), (lower, "children_left")):
             names = (side, "children_default") if missing == (side == "children_left") else (side,)
-            parts.append(((i, end, at), share, codes, half, len(nodes), names))
+            parts.append(((i, end, leaf_index), share, codes, half, len(nodes), names))
         weight = share * sum(part * rows[side] for side, _, part in runs)
         last = lower[-1][1]
         nodes.append(_node(j, last[-1] + 0.5 if len(last) else 0.5, weight))
@@ -171,13 +174,13 @@ def _node(feature, threshold, weight):
     }
 
 
-def _runs(bits, codes, known, j):
+def _runs(bits, codes, categories, j):
     """Intervals of codes at a set: (side, the codes that come there, share of the side's rows).
 
     A side without codes, where missing values may go, has one behind all others.
     """
     if codes is None:
-        codes = np.arange(known.levels[np.searchsorted(known.feature, j)])
+        codes = np.arange(categories.levels[np.searchsorted(categories.feature, j)])
     side = 1 - np.unpackbits(bits, bitorder="little")[codes].astype(np.int64)
     counts = np.bincount(side, minlength=2)
     parts = np.split(codes, np.flatnonzero(np.diff(side)) + 1) if len(codes) else []
@@ -194,8 +197,8 @@ def _runs(bits, codes, known, j):
 def _arrays(ensemble, t, nodes, leaves):
     """Nodes as a tree for shap; leaves are (node, number of the leaf)."""
     values = np.zeros((len(nodes), ensemble.n_classes))
-    at, number = (np.array(part) for part in zip(*leaves, strict=True))
-    values[at] = _values(ensemble, t, number)
+    node_index, number = (np.array(part) for part in zip(*leaves, strict=True))
+    values[node_index] = _values(ensemble, t, number)
     return {
         "values": values,
         **{name: np.array([node[name] for node in nodes]) for name in nodes[0]},

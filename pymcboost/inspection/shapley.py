@@ -96,17 +96,17 @@ def contributions(
     model = model_of(model)
     return of_rows(
         model,
-        checked(model, X, background, "contributions"),
+        checked(model, X, background, task="contributions"),
         background,
-        only_used,
-        resolve_n_jobs(n_jobs),
+        only_used=only_used,
+        n_threads=resolve_n_jobs(n_jobs),
     )
 
 
-def checked(model, X, background, what):
+def checked(model, X, background, task):
     """The rows, where the model has what is needed."""
-    if sum_of_learners(model, what).cover is None and background is None:
-        raise ValueError(MISSING.format(what=what))
+    if sum_of_learners(model, task).cover is None and background is None:
+        raise ValueError(MISSING.format(what=task))
     return model._rows.checked(X)
 
 
@@ -149,12 +149,13 @@ def explained(model, used, compact, background, n_threads):
     return trees, base
 
 
-def check_memory(what, shape):
+def check_memory(task, shape):
     """Refuse values of rows, features (once or twice) and classes that the free memory does not hold."""
-    size, room = 8 * math.prod(shape), available_memory()
+    size = 8 * math.prod(shape)
+    room = available_memory()
     if room is not None and size > room:
         raise MemoryError(
-            f"the {what} of {counted(shape[0], 'row')}, {counted(shape[1], 'feature')} and "
+            f"the {task} of {counted(shape[0], 'row')}, {counted(shape[1], 'feature')} and "
             f"{shape[-1]} classes take {in_words(size)}, but {in_words(room)} are free; give "
             "fewer rows at once, or only_used=True"
         )
@@ -176,15 +177,18 @@ def _by_curves(ensemble, used, X, background, column, values):
 @cache
 def _quadratures():
     """Gauss's nodes and weights on [0, 1], for 1, 2, ... nodes one after the other."""
-    found = [np.polynomial.legendre.leggauss(n) for n in range(1, covers.MOST_FEATURES // 2 + 1)]
-    return np.concatenate([(1 + node) / 2 for node, _ in found]), np.concatenate(
-        [weight / 2 for _, weight in found]
+    nodes_and_weights = [
+        np.polynomial.legendre.leggauss(n) for n in range(1, covers.MOST_FEATURES // 2 + 1)
+    ]
+    return np.concatenate([(1 + node) / 2 for node, _ in nodes_and_weights]), np.concatenate(
+        [weight / 2 for _, weight in nodes_and_weights]
     )
 
 
 def _by_covers(ensemble, trees):
     """Give the kernel the covers; the scores of the background, (K,)."""
-    cover, leaf = ensemble.cover, ensemble.leaves().astype(np.float64)
+    cover = ensemble.cover
+    leaf = ensemble.leaves().astype(np.float64)
     begin = covers.first_leaves(ensemble)
     ends = covers.running_sums(cover)
     rows = np.diff(ends[begin])  # of every tree

@@ -7,35 +7,35 @@ import numpy as np
 from pymcboost.model.model import Model
 
 
-def model_of(what):
+def model_of(subject):
     """The `Model` that is meant: itself, or that of a fitted estimator."""
-    model = what if isinstance(what, Model) else getattr(what, "model_", what)
+    model = subject if isinstance(subject, Model) else getattr(subject, "model_", subject)
     if isinstance(model, Model):
         return model
     if callable(getattr(getattr(model, "ensemble", None), "kernel", None)):
         raise TypeError(
-            f"the kernel of this {type(what).__name__} is a Python function, so there is no "
+            f"the kernel of this {type(subject).__name__} is a Python function, so there is no "
             "Model to inspect; use predict, or sklearn.inspection.permutation_importance"
         )
-    unfitted = hasattr(what, "fit")
+    unfitted = hasattr(subject, "fit")
     raise TypeError(
-        f"{type(what).__name__} is not fitted yet; call fit first"
+        f"{type(subject).__name__} is not fitted yet; call fit first"
         if unfitted
-        else f"give a Model or a fitted estimator of pymcboost, not {type(what).__name__}; load_model reads a file"
+        else f"give a Model or a fitted estimator of pymcboost, not {type(subject).__name__}; load_model reads a file"
     )
 
 
-def sum_of_learners(model, what, remedy=""):
+def sum_of_learners(model, task, remedy=""):
     """The ensemble of a model whose scores are sums over weak learners; ValueError for all others, by name."""
     ensemble = model.ensemble
     if model.is_machine:
         raise ValueError(
-            f"{what} are available for stumps and trees, not for a {ensemble.NAME} "
+            f"{task} are available for stumps and trees, not for a {ensemble.NAME} "
             f"(HingeBoost){remedy}"
         )
     if ensemble.decoder != "linear":
         raise ValueError(
-            f"{what} are parts of a sum, but the scores of this model are decoded from the "
+            f"{task} are parts of a sum, but the scores of this model are decoded from the "
             f"columns of its code (decoder {ensemble.decoder!r}). Train it with "
             "decoder='linear' if the estimator has it"
         )
@@ -44,7 +44,8 @@ def sum_of_learners(model, what, remedy=""):
 
 def feature_number(model, feature):
     """Column of a feature that is given by its number or its name."""
-    names, d = model.feature_names, model.n_features_in_
+    names = model.feature_names
+    d = model.n_features_in_
     if isinstance(feature, str):
         if names is None:
             raise ValueError(
@@ -61,18 +62,19 @@ def feature_number(model, feature):
 
 def name_of(model, feature):
     """Name of a column in words: from its frame, or x and its number in the training file."""
-    names, base = model.feature_names, model.index_base
+    names = model.feature_names
+    base = model.index_base
     return names[feature] if names else f"x{feature + (base or 0)}"
 
 
 def class_number(model, label):
     """Position of a class label."""
-    found = np.flatnonzero(model.classes_ == label)
-    if len(found) != 1:
+    positions = np.flatnonzero(model.classes_ == label)
+    if len(positions) != 1:
         raise ValueError(
             f"there is no class {label!r}; the classes are {some(model.classes_.tolist())}"
         )
-    return int(found[0])
+    return int(positions[0])
 
 
 def some(names, most=8):

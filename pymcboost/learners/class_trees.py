@@ -17,9 +17,11 @@ LARGEST_STEP = 50.0
 MACHINE_ACCURACY = np.finfo(np.float64).eps
 LARGEST_SCALE = 1e30
 # Bounds of g and h for a row of weight 1, and of its loss in the search for a base class.
-LARGEST_GRADIENT, LARGEST_LOSS = 2.0, 173.0
+LARGEST_GRADIENT = 2.0
+LARGEST_LOSS = 173.0
 # Limits of the number of trees that are grown together when rows are divided among workers, and of their memory.
-TOGETHER, STEP_BYTES = 16, 1 << 30
+TOGETHER = 16
+STEP_BYTES = 1 << 30
 
 
 def bounds_for(data, min_samples_leaf, counts):
@@ -63,40 +65,69 @@ class ClassTrees:
     """
 
     def __init__(
-        self, data, *, max_leaves, max_depth, min_samples_leaf, counts, n_threads, max_features=1.0, l2=0.0,
-        min_gain=0.0, min_hessian_leaf=0.0, subsample=1.0, min_samples_category=15.0,
-    ):  # fmt: skip
-        self.data, self.max_leaves, self.counts, self.n_threads = (
-            data,
-            max_leaves,
-            counts,
-            n_threads,
-        )
+        self,
+        data,
+        *,
+        max_leaves,
+        max_depth,
+        min_samples_leaf,
+        counts,
+        n_threads,
+        max_features=1.0,
+        l2=0.0,
+        min_gain=0.0,
+        min_hessian_leaf=0.0,
+        subsample=1.0,
+        min_samples_category=15.0,
+    ):
+        self.data = data
+        self.max_leaves = max_leaves
+        self.counts = counts
+        self.n_threads = n_threads
         self._max_features = max_features
         counted, bounded = bounds_for(data, min_samples_leaf, counts)
         self.units = units = Quantiser(data, counted, min_samples_leaf if bounded else 0.0)
         levels = least_levels(
-            data, units.weight, subsample, units.per_count, min_samples_category, data.bound_scale
+            data,
+            units.weight,
+            subsample,
+            units=units.per_count,
+            most=min_samples_category,
+            bound_scale=data.bound_scale,
         )
         self._grower = _trees.Grower(
-            data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
-            data.pools(units.cell_words, max_leaves), n_threads, l2=l2, min_hessian=min_hessian_leaf,
-            min_gain=min_gain, divided=data.comm.size > 1, least_levels=levels, count_bits=units.count_bits,
-            # equal weights are whole units; h needs an error of at least one
-            h_error=0.0 if counts and units.uniform else 1.0,
+            data.tiles,
+            max_leaves,
+            max_depth or 0,
+            units.least,
+            units.cell_words,
+            False,
+            data.pools(units.cell_words, max_leaves),
+            n_threads,
+            l2=l2,
+            min_hessian=min_hessian_leaf,
+            min_gain=min_gain,
+            divided=data.comm.size > 1,
+            least_levels=levels,
+            count_bits=units.count_bits,
+            h_error=0.0
+            if counts and units.uniform
+            else 1.0,  # equal weights are whole units; h needs an error of at least one
             weight=data.whole_weight,
-        )  # fmt: skip
-        self.weight, one = units.weight, 1.0 if units.uniform else data.weight_ends[1]
+        )
+        self.weight = units.weight
+        heaviest = 1.0 if units.uniform else data.weight_ends[1]
         self.total = float(data.total_rows) if units.uniform else data.total_weight
-        self._units = units_in_parts(1.001 * LARGEST_GRADIENT * one, data.total_rows)
-        self._loss_units = units_in_parts(LARGEST_LOSS * one, data.total_rows)
+        self._units = units_in_parts(1.001 * LARGEST_GRADIENT * heaviest, data.total_rows)
+        self._loss_units = units_in_parts(LARGEST_LOSS * heaviest, data.total_rows)
         self._step = {}
         if data.comm.size > 1:
             self._step = {"comm": data.comm, "together": together(data, counted, max_leaves)}
-        K, m = data.n_classes, data.n_rows
+        K = data.n_classes
+        m = data.n_rows
         self.F, self.S = data.zeros((K, m), np.float64), data.zeros((K, m), data.dtype)
-        self._starts, self._own = _weights.chunks(data.class_start, _loss.ROWS)
-        self._sums = np.zeros((len(self._own), K, 2, 2), dtype=np.int64)
+        self._starts, self._class_of_chunk = _weights.chunks(data.class_start, _loss.ROWS)
+        self._sums = np.zeros((len(self._class_of_chunk), K, 2, 2), dtype=np.int64)
         self._grown = self._all_pairs = None
 
     def restart(self, scores):
@@ -108,12 +139,21 @@ class ClassTrees:
         """Compute the remaining probabilities, and the scales of the gradients, from the scores."""
         magic = self._units[1]
         _loss.softmax(
-            self.F, self._starts, self._own, self.weight, self.S, magic, self._sums, self.n_threads
+            self.F,
+            self._starts,
+            self._class_of_chunk,
+            self.weight,
+            self.S,
+            magic,
+            self._sums,
+            self.n_threads,
         )
         # Sums for every class, and sums for the true classes of the rows.
         sums = np.zeros((self.data.n_classes + 1, 2, 2), dtype=np.int64)
         sums[:-1] = self._sums.sum(axis=0)
-        sums[-1] = self._sums[np.arange(len(self._own)), self._own].sum(axis=0)
+        sums[-1] = self._sums[np.arange(len(self._class_of_chunk)), self._class_of_chunk].sum(
+            axis=0
+        )
         sums = of_parts(self.data.comm.sum(sums), self._units)
         # Each row is rounded by at most half a unit; the bound keeps the integers of a tree within their range.
         self._abs_g, self._sum_h = (sums[:-1] + self.data.total_rows * self._units[0, 1]).T
@@ -128,7 +168,8 @@ class ClassTrees:
                 self._derivatives(b),
                 [np.abs((self.data.y == c) - self.S[c]) for c in (k, b)],
             )
-            g, h = g - g_b, h + h_b + 2.0 * p[0] * p[1]
+            g = g - g_b
+            h = h + h_b + 2.0 * p[0] * p[1]
         weight = self.weight if len(self.weight) else 1.0
         return np.bincount(leaf, weight * g, n_leaves), np.bincount(leaf, weight * h, n_leaves)
 
@@ -147,7 +188,9 @@ class ClassTrees:
         missing = np.minimum(self.S[data.y, np.arange(data.n_rows)].astype(np.float64), 1 - 1e-16)
         sums = np.zeros((data.n_classes, PARTS), dtype=np.int64)
         odds = missing / (1 - missing)
-        _loss.losses(odds, self._starts, self._own, self.weight, self._loss_units[1], sums)
+        _loss.losses(
+            odds, self._starts, self._class_of_chunk, self.weight, self._loss_units[1], sums
+        )
         return of_parts(data.comm.sum(sums), self._loss_units)
 
     def grow(self, jobs, learning_rate, sample, active, key=0):
@@ -183,10 +226,24 @@ class ClassTrees:
         K = self.data.n_classes
         factor = learning_rate * (1.0 if based.all() else (K - 1) / K)
         self._grower.grow_softmax(
-            self.S, jobs, self.data.y, self.data.class_start, self.weight, self.counts, scale,
-            self._units, sample, active, self._max_features, key, factor, LARGEST_STEP, self._grown,
-            level_cost=self._level_cost(sum_h), **self._step,
-        )  # fmt: skip
+            self.S,
+            jobs,
+            self.data.y,
+            self.data.class_start,
+            self.weight,
+            self.counts,
+            scale,
+            self._units,
+            sample,
+            active,
+            self._max_features,
+            key,
+            factor,
+            LARGEST_STEP,
+            self._grown,
+            level_cost=self._level_cost(sum_h),
+            **self._step,
+        )
         return self._grown
 
     def _level_cost(self, sum_h):
@@ -229,10 +286,10 @@ class ClassTrees:
             ).T.copy()
             for b in tried
         }
-        found = np.array(pairs, dtype=np.int32), kept
+        pairs_and_places = np.array(pairs, dtype=np.int32), kept
         if len(bases) == K:
-            self._all_pairs = found
-        return found
+            self._all_pairs = pairs_and_places
+        return pairs_and_places
 
     def base_losses(self, bases, pairs):
         """Training loss with each base class; ``pairs``: (class, base class) of the trees of the last `grow`.
@@ -245,11 +302,20 @@ class ClassTrees:
         np.divide(1, up, out=factor[1, :, : self.max_leaves], casting="same_kind")
         tried = np.zeros(self.data.n_classes, dtype=np.uint8)
         tried[bases] = 1
-        loss = np.empty((len(self._own), self.data.n_classes, PARTS), dtype=np.int64)
+        loss = np.empty((len(self._class_of_chunk), self.data.n_classes, PARTS), dtype=np.int64)
         _loss.try_bases(
-            self.S, self._starts, self._own, self._grown.leaf, factor, np.asarray(pairs, dtype=np.int32), tried,
-            self.weight, self._loss_units[1], loss, self.n_threads,
-        )  # fmt: skip
+            self.S,
+            self._starts,
+            self._class_of_chunk,
+            self._grown.leaf,
+            factor,
+            np.asarray(pairs, dtype=np.int32),
+            tried,
+            self.weight,
+            self._loss_units[1],
+            loss,
+            self.n_threads,
+        )
         return of_parts(self.data.comm.sum(loss.sum(axis=0)), self._loss_units)[bases]
 
     def trees(self, chosen):

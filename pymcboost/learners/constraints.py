@@ -13,7 +13,8 @@ import numpy as np
 
 MOST_GROUPS = 64
 # Leaf values are whole multiples of 2^-DIGITS times the largest one, or of 2^-LEAST. So their differences are exact.
-DIGITS, LEAST = 21, 40
+DIGITS = 21
+LEAST = 40
 STEPS = (1, 0.75, 0.5, 0.25, 0)
 
 
@@ -51,8 +52,8 @@ def _column(name, column, n_features, names):
     """Number of a column, which is given by its number or its name."""
     if isinstance(column, str) and column in (names or ()):
         return names.index(column)
-    whole = isinstance(column, Integral) and not isinstance(column, bool)
-    if not whole or not 0 <= column < n_features:
+    is_integer = isinstance(column, Integral) and not isinstance(column, bool)
+    if not is_integer or not 0 <= column < n_features:
         named = "" if names is None else f", or names: {', '.join(map(repr, names[:10]))}"
         none = ", because X has no names" if names is None and isinstance(column, str) else ""
         raise ValueError(
@@ -62,18 +63,19 @@ def _column(name, column, n_features, names):
     return int(column)
 
 
-def signs_of(given, classes, n_features, categorical=(), names=None):
+def signs_of(monotonic_cst, classes, n_features, categorical=(), names=None):
     """Constraints by column: a dict of int to (class code, sign). ``categorical``: columns without an order.
 
     ``names``: names of the columns, or None.
     """
-    found, labels = {}, classes.tolist()
-    if not isinstance(given, Mapping):
+    signs = {}
+    labels = classes.tolist()
+    if not isinstance(monotonic_cst, Mapping):
         raise ValueError(
-            f"monotonic_cst={given!r} is not allowed; it must be {{column: (class label, +1 or "
+            f"monotonic_cst={monotonic_cst!r} is not allowed; it must be {{column: (class label, +1 or "
             "-1)}, because a sign alone does not say which class's probability rises"
         )
-    for column, one in given.items():
+    for column, constraint in monotonic_cst.items():
         number = _column("monotonic_cst", column, n_features, names)
         if number in categorical:
             raise ValueError(
@@ -81,29 +83,29 @@ def signs_of(given, classes, n_features, categorical=(), names=None):
                 "it from monotonic_cst or from categorical_features"
             )
         label, sign = (
-            (labels[-1], one)
-            if isinstance(one, Integral)
-            else one
-            if _is_pair(one)
+            (labels[-1], constraint)
+            if isinstance(constraint, Integral)
+            else constraint
+            if _is_pair(constraint)
             else (None, None)
         )
-        shown = f"monotonic_cst={{{column!r}: {one!r}}}"
-        if isinstance(one, Integral) and len(labels) > 2:
+        shown = f"monotonic_cst={{{column!r}: {constraint!r}}}"
+        if isinstance(constraint, Integral) and len(labels) > 2:
             raise ValueError(
                 f"{shown}: with {len(labels)} classes, a sign is not enough, because not all "
                 "probabilities can rise; name the class whose probability rises or falls: "
-                f"{{{column!r}: ({labels[-1]!r}, {one!r})}}"
+                f"{{{column!r}: ({labels[-1]!r}, {constraint!r})}}"
             )
         if label not in labels or sign not in (1, -1):
             raise ValueError(
                 f"{shown} is not allowed; it must be {{column: (class label, +1 or -1)}}"
             )
-        if number in found:
+        if number in signs:
             raise ValueError(
                 f"monotonic_cst gives column {number} twice, by number and by name; give it once"
             )
-        found[number] = labels.index(label), int(sign)
-    return found
+        signs[number] = labels.index(label), int(sign)
+    return signs
 
 
 def _is_pair(value):
@@ -122,7 +124,8 @@ class Ordered:
     """
 
     def __init__(self, signs, centred=True):
-        self.signs, self._centred = signs, centred
+        self.signs = signs
+        self._centred = centred
         self.bounded = sorted({k for k, _ in signs.values()})
 
     def __call__(self, value, feature, right, count):
@@ -145,7 +148,8 @@ class Ordered:
         sums = np.concatenate((np.zeros((1, K)), np.cumsum(value * count[:, None], axis=0)))
         rows = np.concatenate(([0], np.cumsum(count)))
         free = np.full((len(self.bounded), K), np.inf)
-        out, waiting = np.empty_like(value), [(0, n, 0, -free, free, np.zeros(K))]
+        out = np.empty_like(value)
+        waiting = [(0, n, 0, -free, free, np.zeros(K))]
         while waiting:
             begin, end, leaf, low, high, inside = (
                 waiting.pop()
@@ -160,20 +164,28 @@ class Ordered:
                 leaf + end - begin + 1,
             )  # leaves on the left, and on the right
             k, sign = self.signs.get(int(feature[begin]), (None, 0))
-            left_low, left_high, right_low, right_high = low, high, low, high
+            left_low = low
+            left_high = high
+            right_low = low
+            right_high = high
             if sign:
                 means = [
                     (sums[b] - sums[a]) / (rows[b] - rows[a]) for a, b in (parts[:2], parts[1:])
                 ]
                 inside = self._moved((means[0] + means[1]) / 2, low, high, inside)
-                at = self.bounded.index(k)
+                number = self.bounded.index(k)
                 between = self._gaps(inside, k)
                 below, above = high.copy(), low.copy()
-                below[at], above[at] = np.minimum(high[at], between), np.maximum(low[at], between)
+                below[number], above[number] = (
+                    np.minimum(high[number], between),
+                    np.maximum(low[number], between),
+                )
                 if sign > 0:
-                    left_high, right_low = below, above
+                    left_high = below
+                    right_low = above
                 else:
-                    left_low, right_high = above, below
+                    left_low = above
+                    right_high = below
             waiting.append((begin + 1, middle, leaf, left_low, left_high, inside))
             waiting.append((middle, end, parts[1], right_low, right_high, inside))
         return out
@@ -182,24 +194,24 @@ class Ordered:
         """Differences (K,) between class k and the other classes, which the constraints bound."""
         return vector[k] - vector
 
-    def _moved(self, wanted, low, high, inside):
+    def _moved(self, target, low, high, inside):
         """Find a vector near the wanted one whose differences are within bounds; ``inside`` is a feasible vector."""
-        near = np.rint(wanted / self._unit) * self._unit
-        for at, k in enumerate(self.bounded):
-            near = near[k] - np.clip(self._gaps(near, k), low[at], high[at])
+        near = np.rint(target / self._unit) * self._unit
+        for number, k in enumerate(self.bounded):
+            near = near[k] - np.clip(self._gaps(near, k), low[number], high[number])
         if not self._centred:
-            near += np.rint((wanted.mean() - near.mean()) / self._unit) * self._unit
+            near += np.rint((target.mean() - near.mean()) / self._unit) * self._unit
         for step in STEPS:
-            found = np.rint((inside + step * (near - inside)) / self._unit) * self._unit
+            moved = np.rint((inside + step * (near - inside)) / self._unit) * self._unit
             if self._centred:
-                found -= np.rint(found.mean() / self._unit) * self._unit
-            gaps = np.array([self._gaps(found, k) for k in self.bounded])
+                moved -= np.rint(moved.mean() / self._unit) * self._unit
+            gaps = np.array([self._gaps(moved, k) for k in self.bounded])
             if (
                 (low <= gaps).all()
                 and (gaps <= high).all()
-                and (found.astype(np.float32) == found).all()
+                and (moved.astype(np.float32) == moved).all()
             ):
-                return found
+                return moved
         raise AssertionError("a vector that keeps the bounds does not")
 
 
@@ -209,7 +221,7 @@ class OrderedLabels(Ordered):
     def _gaps(self, vector, k):
         return np.full_like(vector, vector[k])
 
-    def _moved(self, wanted, low, high, inside):
-        found = np.rint(wanted / self._unit) * self._unit
-        found[self.bounded] = np.clip(found[self.bounded], low[:, 0], high[:, 0])
-        return found
+    def _moved(self, target, low, high, inside):
+        moved = np.rint(target / self._unit) * self._unit
+        moved[self.bounded] = np.clip(moved[self.bounded], low[:, 0], high[:, 0])
+        return moved

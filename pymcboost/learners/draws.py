@@ -4,9 +4,14 @@
 # draws at least the share SHARE of the features, up to MOST_BY_SHARE. Few rows give few nodes, so the number of rows
 # times the number of drawn features is at least EACH times all features, up to the share SHARE. A tree is grown on
 # the share ROWS of the rows, or ROWS_OF_MANY above MANY_ROWS.
-DRAWN, DRAWN_OF_MANY, OF_POWER = 2, 3, 0.4
-SHARE, MOST_BY_SHARE, EACH = 0.1, 100, 10
-ROWS, ROWS_OF_MANY = 0.5, 0.7
+DRAWN = 2
+DRAWN_OF_MANY = 3
+OF_POWER = 0.4
+SHARE = 0.1
+MOST_BY_SHARE = 100
+EACH = 10
+ROWS = 0.5
+ROWS_OF_MANY = 0.7
 MANY_ROWS = 10_000
 # The same numbers for the help of ``max_features``.
 AUTO_FEATURES = (

@@ -22,8 +22,8 @@ def sizes_of(data, gradient, n_columns, n_threads):
     unit = units_of(data.comm.maximum(top), np.full(n_columns, data.total_rows))
     sums = np.zeros((2, n_columns), dtype=np.int64)
     _trees.edge_sizes(gradient, unit, sums, n_threads)
-    size, there = data.comm.sum(sums)
-    return size * unit, (size + there / 2) * unit, there
+    size, n_nonzero = data.comm.sum(sums)
+    return size * unit, (size + n_nonzero / 2) * unit, n_nonzero
 
 
 class TreeFit(NamedTuple):
@@ -88,10 +88,12 @@ class _EdgeTrees:
     ):
         self.data = data
         self.n_columns = data.n_classes if n_columns is None else n_columns
-        self._units = Quantiser(data, counts_for(data), 0.0, data.least_weight * drawn)
-        self._limits, self.n_threads = (max_leaves, max_depth or 0, n_threads, min_share), n_threads
+        self._units = Quantiser(data, counts_for(data), 0.0, least_weight=data.least_weight * drawn)
+        self._limits = (max_leaves, max_depth or 0, n_threads, min_share)
+        self.n_threads = n_threads
         self._options = self._grower_options()
-        self._grower, self._by_gini = self._new_grower(gini), None
+        self._grower = self._new_grower(gini)
+        self._by_gini = None
         self._grown = Grown.empty(
             self.n_columns, max_leaves, data.n_rows, data.set_words, data.zeros
         )
@@ -102,10 +104,19 @@ class _EdgeTrees:
     def _new_grower(self, gini):
         max_leaves, max_depth, n_threads, min_share = self._limits
         return _trees.Grower(
-            self.data.tiles, max_leaves, max_depth, self._units.least, self._units.cell_words, not gini,
-            self.data.pools(self._units.cell_words, max_leaves), n_threads, min_share,
-            count_bits=self._units.count_bits, weight=self.data.whole_weight, **self._options,
-        )  # fmt: skip
+            self.data.tiles,
+            max_leaves,
+            max_depth,
+            self._units.least,
+            self._units.cell_words,
+            not gini,
+            self.data.pools(self._units.cell_words, max_leaves),
+            n_threads,
+            min_share,
+            count_bits=self._units.count_bits,
+            weight=self.data.whole_weight,
+            **self._options,
+        )
 
     def _grower_options(self):
         """Options of the kernel's grower that only some classes of trees use."""
@@ -117,16 +128,22 @@ class _EdgeTrees:
 
     def _grow(self, gradient):
         units = self._units
-        given = (
-            gradient, self.n_columns, units.weight, units.limit_g, self._unit, units.per_count, self._edges,
+        arguments = (
+            gradient,
+            self.n_columns,
+            units.weight,
+            units.limit_g,
+            self._unit,
+            units.per_count,
+            self._edges,
             self._grown,
-        )  # fmt: skip
+        )
         sums = self._sums(gradient)
-        self._grower.grow_edges(*given, **sums)
+        self._grower.grow_edges(*arguments, **sums)
         if not self._grown.n_splits.any():
             if self._by_gini is None:
                 self._by_gini = self._new_grower(True)
-            self._by_gini.grow_edges(*given, **sums)
+            self._by_gini.grow_edges(*arguments, **sums)
 
     def _tree(self, c, h):
         """Return the tree of class c, and write its outputs into ``h``."""
@@ -134,7 +151,16 @@ class _EdgeTrees:
         np.take(sign.astype(np.int8), self._grown.leaf[c], out=h)
         codes = self._grown.codes(np.array([c]), self.data)
         return TreeFit(
-            column, threshold, nan_left, right, sign, gain, c, float(self._edges[c]), h, codes
+            column,
+            threshold,
+            nan_left,
+            right=right,
+            sign=sign,
+            gain=gain,
+            cls=c,
+            edge=float(self._edges[c]),
+            h=h,
+            codes=codes,
         )
 
 
@@ -172,17 +198,17 @@ class SharedTree(_EdgeTrees):
             self.data,
             units.weight,
             1.0,
-            units.per_count,
-            self._min_samples_category,
-            self.data.bound_scale,
+            units=units.per_count,
+            most=self._min_samples_category,
+            bound_scale=self.data.bound_scale,
         )
         return {"least_levels": levels, "divided": self.data.comm.size > 1}
 
     def _sums(self, gradient):
         if not self.data.exact:
             return {}
-        _, size, there = sizes_of(self.data, gradient, self.n_columns, self.n_threads)
-        return {"size": size, "there": there, **self._workers}
+        _, size, n_nonzero = sizes_of(self.data, gradient, self.n_columns, self.n_threads)
+        return {"size": size, "there": n_nonzero, **self._workers}
 
     def fit(self, gradient):
         """Find the best tree for ``gradient`` (n_blocks, m, lanes); None if no tree has a positive edge."""
@@ -236,20 +262,21 @@ class EdgeTrees(_EdgeTrees):
         The outputs, which are also the rows of ``outputs``, are overwritten by the next call.
         """
         self._grow(gradient)
-        found = [
+        trees = [
             self._tree(c, self.outputs[c]) for c in range(self.n_columns) if self._grown.n_splits[c]
         ]
-        return self.with_constants(found, gradient) if self.constants else found
+        return self.with_constants(trees, gradient) if self.constants else trees
 
-    def with_constants(self, found, gradient):
+    def with_constants(self, trees, gradient):
         """Add constant trees for columns with a single sign, if their rows have any weight."""
-        there = {one.cls for one in found}
-        lanes, made = gradient.shape[2], []
+        columns_with_tree = {tree.cls for tree in trees}
+        lanes = gradient.shape[2]
+        made = []
         for c, sign in self.constants:
             mass = float(np.abs(gradient[c // lanes, :, c % lanes]).sum(dtype=np.float64))
-            if c not in there and mass > 0:
-                made.append(constant_tree(c, sign, mass, self.outputs[c]))
-        return sorted([*found, *made], key=lambda one: one.cls)
+            if c not in columns_with_tree and mass > 0:
+                made.append(constant_tree(c, sign, mass, h=self.outputs[c]))
+        return sorted([*trees, *made], key=lambda tree: tree.cls)
 
 
 def _of_one_sign(data, code):

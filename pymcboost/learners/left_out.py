@@ -37,13 +37,16 @@ class LeftOutScores:
     """
 
     def __init__(self, loss, share, l2, n_threads, first=None):
-        self._share, self._l2, self._n_threads = share, l2, n_threads
+        self._share = share
+        self._l2 = l2
+        self._n_threads = n_threads
         self._data = data = loss.data
         rows = np.arange(data.n_rows)
         if data.total_rows > MOST_ROWS:
             below = np.uint64(int(2.0**64 * (MOST_ROWS / data.total_rows)))
             rows = np.flatnonzero(scrambled(data.row_number, np.uint64(1)) < below)
-        self.rows, self._number = rows.astype(np.int32), data.row_number[rows].astype(np.int64)
+        self.rows = rows.astype(np.int32)
+        self._number = data.row_number[rows].astype(np.int64)
         self._alone = data.zeros((len(rows), loss.width), np.float32)
         if first is not None:
             self._alone[:, : data.n_classes] = first[rows]
@@ -72,11 +75,22 @@ class LeftOutScores:
             sums = np.zeros((len(of_classes), 2, loss.width), dtype=np.float32)
             sums[:, :, : data.n_classes] = of_classes
         count = data.comm.sum(leaf_start[1:] - leaf_start[:-1])
-        how = data.n_classes, 0, self._l2, LARGEST_STEP, self._rate(value, sums)
+        step_options = data.n_classes, 0, self._l2, LARGEST_STEP, self._rate(value, sums)
         _vector_loss.add_left_out(
-            loss.gradient, loss.weight, sums, count, leaf, self.rows, self._number, how, key, self._share, self._alone,
-            self._outside, self._n_threads,
-        )  # fmt: skip
+            loss.gradient,
+            loss.weight,
+            sums,
+            count,
+            leaf,
+            self.rows,
+            self._number,
+            step_options,
+            key,
+            self._share,
+            self._alone,
+            self._outside,
+            self._n_threads,
+        )
         self.n_trees += 1
 
     def _rate(self, value, sums):

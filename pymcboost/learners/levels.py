@@ -4,7 +4,8 @@ import numpy as np
 
 # A level is considered by itself in a node with at least this share of its drawn rows, and at least FEWEST_OF_LEVEL
 # of them.
-OF_LEVEL, FEWEST_OF_LEVEL = 0.7, 3
+OF_LEVEL = 0.7
+FEWEST_OF_LEVEL = 3
 # For each of its levels in parts, a split must gain this share more than what a level gains by chance. Chosen by
 # cross-validation, see docs/results/choices.md.
 PER_LEVEL = 0.35
@@ -33,13 +34,21 @@ def least_levels(data, weight, share, units, most, bound_scale):
     -------
     dict of int to ndarray of int64 (2, n_levels)
     """
-    columns, found = data.columns, {}
+    columns = data.columns
+    least_by_feature = {}
     for f in columns.levels:
-        its, n = columns.codes[columns.lane[f]], len(columns.levels[f])
-        total = np.bincount(its, weight if len(weight) else None, n)[:n].astype(np.float64)
+        codes = columns.codes[columns.lane[f]]
+        n = len(columns.levels[f])
+        total = np.bincount(codes, weight if len(weight) else None, n)[:n].astype(np.float64)
         total = data.comm.sum(total)
-        whole = total * share * OF_LEVEL
-        least, here = bound_scale * min(FEWEST_OF_LEVEL, most), bound_scale * most
-        least = np.stack((np.clip(whole, least, here), whole if most > 0 else 0 * whole))
-        found[f] = np.ceil(least * units * (1 - 1e-9)).astype(np.int64)
-    return found
+        small_weight = total * share * OF_LEVEL
+        least = bound_scale * min(FEWEST_OF_LEVEL, most)
+        here = bound_scale * most
+        least = np.stack(
+            (
+                np.clip(small_weight, least, here),
+                small_weight if most > 0 else 0 * small_weight,
+            )
+        )
+        least_by_feature[f] = np.ceil(least * units * (1 - 1e-9)).astype(np.int64)
+    return least_by_feature

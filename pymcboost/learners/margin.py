@@ -27,16 +27,21 @@ class MarginStumps:
 
     def __init__(self, data, n_threads):
         K = data.n_classes
-        self.data, self._n_threads = data, n_threads
+        self.data = data
+        self._n_threads = n_threads
         self._search = EveryStump(data, n_threads)
         self._gradient = data.gradient_buffer()
-        self._starts, self._own = _weights.chunks(data.class_start)
-        self._gain, self._at = np.empty(K), np.empty(K, dtype=np.int64)
-        self._partial, self._signed = np.empty((len(self._own), K)), np.empty((K, K))
+        self._starts, self._class_of_chunk = _weights.chunks(data.class_start)
+        self._gain = np.empty(K)
+        self._splits_of_class = np.empty(K, dtype=np.int64)
+        self._partial = np.empty((len(self._class_of_chunk), K))
+        self._signed = np.empty((K, K))
 
     def fit(self, weight):
         """Fit stumps of all classes for the weights (m,); None if no split explains anything of any class."""
-        start, lanes, K = self.data.class_start, self._gradient.shape[2], self.data.n_classes
+        start = self.data.class_start
+        lanes = self._gradient.shape[2]
+        K = self.data.n_classes
         of_class = np.empty(K)
         for c in range(K):
             rows = slice(start[c], start[c + 1])
@@ -44,30 +49,39 @@ class MarginStumps:
             of_class[c] = weight[rows].sum()
         edge, splits, total = self._search.edges(self._gradient)
         _splits.margin_gains(
-            edge, splits, np.ascontiguousarray(total), self._search.tie, self._gain, self._at
+            edge,
+            splits,
+            np.ascontiguousarray(total),
+            self._search.tie,
+            self._gain,
+            self._splits_of_class,
         )
         # A class that no split separates gets the split of another class.
-        self._at[self._at < 0] = self._at[np.argmax(self._gain)]
-        if (self._at < 0).any():
+        self._splits_of_class[self._splits_of_class < 0] = self._splits_of_class[
+            np.argmax(self._gain)
+        ]
+        if (self._splits_of_class < 0).any():
             return None
-        found = self._search.stumps(self._at)
+        stumps = self._search.stumps(self._splits_of_class)
         # The leaves are sums of the weights themselves: differences of the edges would only be rounding error for
         # light sides.
         _weights.signed_weights(
             self._search.outputs,
             weight,
             self._starts,
-            self._own,
+            self._class_of_chunk,
             self._partial,
             self._signed,
             self._n_threads,
         )
         self._leaf = np.empty((K, 2), dtype=np.float32)
         for side, sign in enumerate((-1, 1)):
-            own = (of_class + sign * self._signed.diagonal()) / 2
+            own_class_sums = (of_class + sign * self._signed.diagonal()) / 2
             mean = (of_class.sum() + sign * self._signed.sum(axis=0)) / (2 * K)
-            self._leaf[:, side] = (own - mean) / (own * (1 - 2 / K) + mean / K)
-        return found if self._leaf.any() else None
+            self._leaf[:, side] = (own_class_sums - mean) / (
+                own_class_sums * (1 - 2 / K) + mean / K
+            )
+        return stumps if self._leaf.any() else None
 
     def add_to(self, margin):
         """Add the last stumps' values on the training rows to the margins (m,).
@@ -76,11 +90,13 @@ class MarginStumps:
         """
         minus, plus = np.ascontiguousarray(self._leaf.T, dtype=np.float64)
         outputs = self._search.outputs
-        _weights.add_margins(outputs, minus, plus, self._starts, self._own, margin, self._n_threads)
+        _weights.add_margins(
+            outputs, minus, plus, self._starts, self._class_of_chunk, margin, self._n_threads
+        )
 
-    def add_round(self, builder, found, gain):
+    def add_round(self, builder, stumps, gain):
         """Add the stumps to a TreesBuilder; ``gain`` is used only by trees."""
-        add_stumps(builder, found, self._leaf, np.arange(len(found)))
+        add_stumps(builder, stumps, self._leaf, cls=np.arange(len(stumps)))
 
 
 def counts_for(data):
@@ -105,14 +121,25 @@ class MarginTrees:
     """
 
     def __init__(self, data, max_leaves, max_depth, n_threads, subsample=1.0, min_share=0.0):
-        self.data, self._n_threads, self._subsample = data, n_threads, subsample
+        self.data = data
+        self._n_threads = n_threads
+        self._subsample = subsample
         K = data.n_classes
         self._units = units = Quantiser(data, counts_for(data))
         self._grower = _trees.Grower(
-            data.tiles, max_leaves, max_depth or 0, units.least, units.cell_words, False,
-            data.pools(units.cell_words, max_leaves), n_threads, min_share, count_bits=units.count_bits,
-            h_error=1.0, weight=data.whole_weight,
-        )  # fmt: skip
+            data.tiles,
+            max_leaves,
+            max_depth or 0,
+            units.least,
+            units.cell_words,
+            False,
+            data.pools(units.cell_words, max_leaves),
+            n_threads,
+            min_share,
+            count_bits=units.count_bits,
+            h_error=1.0,
+            weight=data.whole_weight,
+        )
         self._z = np.eye(K) - 1 / K
         self._grown = Grown.empty(K, max_leaves, data.n_rows, data.set_words)
         self._added = np.zeros((K, data.n_rows))
@@ -122,12 +149,17 @@ class MarginTrees:
 
         None if nothing can be learned. With ``subsample`` below 1, rows are drawn by ``generator``.
         """
-        data, units, K = self.data, self._units, self.data.n_classes
-        g_of, h_of, weight = self._z, self._z**2, weight[None, :]
+        data = self.data
+        units = self._units
+        K = self.data.n_classes
+        g_of = self._z
+        h_of = self._z**2
+        weight = weight[None, :]
         if self._subsample < 1:
             n = max(1, round(self._subsample * data.n_rows))
             weight = np.array([draw_distinct(weight[0] * of[data.y], n, generator) for of in h_of])
-            g_of, h_of = 1 / self._z, np.ones((K, K))
+            g_of = 1 / self._z
+            h_of = np.ones((K, K))
         of_class = np.array(
             [[total(part) for part in np.split(row, data.class_start[1:-1])] for row in weight]
         )
@@ -140,22 +172,24 @@ class MarginTrees:
         )
         leaf_units = units_in_parts(largest, data.n_rows)
         self._grower.grow_classes(weight, data.y, g_of, h_of, scale, leaf_units, self._grown)
-        found = self._grown.trees(np.arange(K), data)
-        *_, value, gain = found
-        return found if len(gain) and value.any() else None
+        trees = self._grown.trees(np.arange(K), data)
+        *_, value, gain = trees
+        return trees if len(gain) and value.any() else None
 
     def add_to(self, margin):
         """See `MarginStumps.add_to`."""
-        K, y = self.data.n_classes, self.data.y
-        every, none = np.arange(K, dtype=np.int32), np.full(K, -1, dtype=np.int32)
+        K = self.data.n_classes
+        y = self.data.y
+        every = np.arange(K, dtype=np.int32)
+        none = np.full(K, -1, dtype=np.int32)
         self._added[...] = 0
         _class_loss.add_trees(
             self._grown.leaf, self._grown.value, every, every, none, self._added, self._n_threads
         )
         margin += self._added[y, np.arange(len(y))] - self._added.mean(axis=0)
 
-    def add_round(self, builder, found, gain):
+    def add_round(self, builder, trees_and_gains, gain):
         """Add the trees to a TreesBuilder, and record the gains of their splits."""
-        *trees, gains = found
+        *trees, gains = trees_and_gains
         builder.add_trees(*trees, np.arange(self.data.n_classes))
         gain.add(trees[1], gains)

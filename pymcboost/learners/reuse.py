@@ -14,11 +14,9 @@ class Reuse:
     """
 
     def __init__(self, columns, feature_penalty, threshold_penalty):
-        self._columns, self._new, self._seen = (
-            columns,
-            (1 - feature_penalty, 1 - threshold_penalty),
-            0,
-        )
+        self._columns = columns
+        self._new = (1 - feature_penalty, 1 - threshold_penalty)
+        self._seen = 0
         self._place = {column: f for f, column in enumerate(columns.column.tolist())}
         self._worth = np.full(len(columns.column), self._new[0], dtype=np.float64)
         self._used = np.zeros(len(columns.threshold), dtype=np.uint8)
@@ -27,17 +25,21 @@ class Reuse:
     def mark(self, feature, threshold):
         """Mark features and thresholds of all splits so far; those that do not occur in the columns are ignored."""
         if len(feature) < self._seen:  # rounds were removed
-            self._seen, self._worth[:], self._used[:] = 0, self._new[0], 0
-        new, self._seen, columns = slice(self._seen, None), len(feature), self._columns
+            self._seen = 0
+            self._worth[:] = self._new[0]
+            self._used[:] = 0
+        new = slice(self._seen, None)
+        self._seen = len(feature)
+        columns = self._columns
         for column, t in zip(feature[new].tolist(), threshold[new], strict=True):
             if (f := self._place.get(column)) is not None:
                 self._worth[f] = 1
                 begin, end = columns.threshold_ptr[f : f + 2]
-                at = begin + np.searchsorted(columns.threshold[begin:end], t)
-                if at < end and columns.threshold[at] == t:
-                    self._used[at] = 1
+                place = begin + np.searchsorted(columns.threshold[begin:end], t)
+                if place < end and columns.threshold[place] == t:
+                    self._used[place] = 1
 
-    def lay_on(self, grower):
+    def set_penalties(self, grower):
         """Pass the penalties to a kernel that grows trees."""
         grower.pay(self._worth, self._used, self._used_at, self._new[1])
 

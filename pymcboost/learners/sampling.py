@@ -20,7 +20,10 @@ class Resampled:
     """
 
     def __init__(self, learner, share, constants=False):
-        self._learner, self._share, self._drawn, self._constants = learner, share, None, constants
+        self._learner = learner
+        self._share = share
+        self._drawn = None
+        self._constants = constants
 
     @property
     def outputs(self):
@@ -29,24 +32,32 @@ class Resampled:
 
     def fit(self, gradient, generator):
         """See the learner's ``fit``."""
-        learner, lanes, P = self._learner, gradient.shape[2], self._learner.n_columns
+        learner = self._learner
+        lanes = gradient.shape[2]
+        P = self._learner.n_columns
         if self._drawn is None:
             self._drawn = learner.data.zeros(gradient.shape, gradient.dtype)
         columns = [gradient[j // lanes, :, j % lanes] for j in range(P)]
         for j, counts in enumerate(self._draws(columns, generator)):
             self._drawn[j // lanes, :, j % lanes] = counts * np.sign(columns[j])
-        found = learner.fit(self._drawn)
+        weak_learners = learner.fit(self._drawn)
         if learner.shared:
-            return found
-        if self._constants and len(found) < P:
-            there = {one.cls for one in found}
+            return weak_learners
+        if self._constants and len(weak_learners) < P:
+            columns_with_learner = {weak_learner.cls for weak_learner in weak_learners}
             signs = self._drawn.sum(axis=1, dtype=np.float64).ravel() > 0
-            missing = [(j, 1 if signs[j] else -1) for j in range(P) if j not in there]
-            made = [constant_tree(j, sign, 0.0, learner.outputs[j]) for j, sign in missing]
-            found = sorted([*found, *made], key=lambda one: one.cls)
+            missing = [
+                (j, 1 if signs[j] else -1) for j in range(P) if j not in columns_with_learner
+            ]
+            made = [constant_tree(j, sign, 0.0, h=learner.outputs[j]) for j, sign in missing]
+            weak_learners = sorted(
+                [*weak_learners, *made], key=lambda weak_learner: weak_learner.cls
+            )
         return [
-            one._replace(edge=float(np.sum(columns[one.cls] * one.h, dtype=np.float64)))
-            for one in found
+            weak_learner._replace(
+                edge=float(np.sum(columns[weak_learner.cls] * weak_learner.h, dtype=np.float64))
+            )
+            for weak_learner in weak_learners
         ]
 
     def _draws(self, columns, generator):
@@ -66,9 +77,11 @@ def draw(weight, n, generator):
     n w / sum w times, rounded up or down; independent draws would have the same mean, but more variance.
     """
     ends = np.cumsum(weight, dtype=np.float64)
-    at = np.searchsorted(ends, (generator.random() + np.arange(n)) * (ends[-1] / n), side="right")
+    drawn_row = np.searchsorted(
+        ends, (generator.random() + np.arange(n)) * (ends[-1] / n), side="right"
+    )
     last = np.searchsorted(ends, ends[-1])  # the last row with positive weight
-    return np.bincount(np.minimum(at, last), minlength=len(weight))
+    return np.bincount(np.minimum(drawn_row, last), minlength=len(weight))
 
 
 def drawn_rows(data, n, key):
@@ -77,22 +90,21 @@ def drawn_rows(data, n, key):
     The row numbers are scrambled with the key, and the rows with the n smallest results are drawn. All results
     differ.
     """
-    z = scrambled(data.row_number, key)
-    mine, first, before = (
-        z,
-        np.uint64(0),
-        0,
-    )  # numbers with the same leading digits as the n-th smallest, and how many numbers come before these
+    scrambled_numbers = scrambled(data.row_number, key)
+    # A radix search for the n-th smallest number of all workers, byte by byte from the highest: `candidates` are this
+    # worker's numbers that share the bytes found so far, `n_below` counts the numbers of all workers below them.
+    candidates = scrambled_numbers
+    nth_smallest = np.uint64(0)
+    n_below = 0
     for shift in range(56, -8, -8):
-        counts = data.comm.sum(
-            np.bincount((mine >> np.uint64(shift)).astype(np.int64) & 255, minlength=256)
-        )
-        ends = before + np.cumsum(counts)
+        digits = (candidates >> np.uint64(shift)) & np.uint64(255)
+        counts = data.comm.sum(np.bincount(digits.astype(np.int64), minlength=256))
+        ends = n_below + np.cumsum(counts)
         digit = int(np.searchsorted(ends, n))
-        before = int(ends[digit] - counts[digit])
-        first |= np.uint64(digit) << np.uint64(shift)
-        mine = mine[(mine >> np.uint64(shift)) & np.uint64(255) == digit]
-    return np.flatnonzero(z <= first).astype(np.int32)
+        n_below = int(ends[digit] - counts[digit])
+        nth_smallest |= np.uint64(digit) << np.uint64(shift)
+        candidates = candidates[digits == digit]
+    return np.flatnonzero(scrambled_numbers <= nth_smallest).astype(np.int32)
 
 
 def draw_distinct(weight, n, generator):

@@ -33,15 +33,18 @@ class StumpFit(NamedTuple):
     def as_tree(self):
         """Return new arrays (feature, threshold, nan_left, right, sign), like `TreeFit.as_tree`."""
         return (
-            np.array([self.feature]), np.array([self.threshold], dtype=np.float32), np.array([self.nan_left]),
-            np.array([1]), np.array([-1.0, 1.0]) * self.polarity,
-        )  # fmt: skip
+            np.array([self.feature]),
+            np.array([self.threshold], dtype=np.float32),
+            np.array([self.nan_left]),
+            np.array([1]),
+            np.array([-1.0, 1.0]) * self.polarity,
+        )
 
     def add_to(self, builder, plus, minus=None):
         """Add it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
         if self.polarity < 0:
             plus, minus = -plus if minus is None else minus, None if minus is None else plus
-        builder.add_stump(self.feature, self.threshold, self.nan_left, plus, minus)
+        builder.add_stump(self.feature, self.threshold, self.nan_left, right=plus, left=minus)
 
 
 class _StumpSearch:
@@ -63,7 +66,8 @@ class _StumpSearch:
         self.n_threads = n_threads
         self.n_columns = data.n_classes if n_columns is None else n_columns
         self._scanned = data.scan(data, self.n_columns, n_threads)
-        self.tie, self._sums = self._scanned.tie, self._scanned.sums
+        self.tie = self._scanned.tie
+        self._sums = self._scanned.sums
         lengths = [len(store.feature) for store in data.stores]
         self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
         self._begins = (
@@ -109,74 +113,85 @@ class _StumpSearch:
         """Build the stump of a split of `Totals` or `AllEdges`, +1 on its right; write its outputs into ``h``."""
         slot = int(np.searchsorted(self._best.start, split, side="right")) - 1
         code = int(split - self._best.start[slot])
-        return self._stump(slot, edge, code >> 1, -1, bool(code & 1), h)
+        return self._stump(slot, edge, code >> 1, cls=-1, nan_left=bool(code & 1), h=h)
 
-    def _place(self, at):
-        """The layout that holds slot ``at``, and the slot's index there."""
-        s = bisect_right(self._begins, at) - 1
-        return self.data.stores[s], at - self._begins[s]
+    def _place(self, slot):
+        """The layout that holds slot ``slot``, and the slot's index there."""
+        s = bisect_right(self._begins, slot) - 1
+        return self.data.stores[s], slot - self._begins[s]
 
-    def _side_of_missing(self, at, pos, nan_left, h):
-        """Whether missing values go left at a threshold of slot ``at``; ``h`` is negative on the left.
+    def _side_of_missing(self, slot, pos, nan_left, h):
+        """Whether missing values go left at a threshold of slot ``slot``; ``h`` is negative on the left.
 
         If the column has no missing values in training, they go to the heavier side, or left if both are equal.
         """
-        known = self._heavier_left.get((at, pos))
-        if known is not None:
-            return known
-        if self._sees_missing[at]:
+        cached = self._heavier_left.get((slot, pos))
+        if cached is not None:
+            return cached
+        if self._sees_missing[slot]:
             return nan_left
-        weight, is_left = self.data.whole_weight, h < 0
+        weight = self.data.whole_weight
+        is_left = h < 0
         if weight is None:
-            left, total = np.count_nonzero(is_left), len(h)
+            left = np.count_nonzero(is_left)
+            total = len(h)
         else:
-            left, total = weight[is_left].sum(), weight.sum()
+            left = weight[is_left].sum()
+            total = weight.sum()
         left, total = self.data.comm.sum(np.array([left, total], dtype=np.float64))
-        self._heavier_left[at, pos] = found = bool(2 * left >= total)
-        return found
+        self._heavier_left[slot, pos] = goes_left = bool(2 * left >= total)
+        return goes_left
 
-    def _stump(self, at, edge, pos, cls, nan_left, h):
-        """Build the stump of slot ``at``, and write its outputs into ``h``."""
-        store, slot = self._place(at)
+    def _stump(self, slot_of_all, edge, pos, cls, nan_left, h):
+        """Build the stump of slot ``slot_of_all``, and write its outputs into ``h``."""
+        store, slot = self._place(slot_of_all)
         store.side(slot, pos, nan_left, h)
-        nan_left, polarity = self._side_of_missing(at, pos, nan_left, h), 1 if edge > 0 else -1
+        nan_left = self._side_of_missing(slot_of_all, pos, nan_left, h)
+        polarity = 1 if edge > 0 else -1
         if edge < 0:
             np.negative(h, out=h)
         return StumpFit(
             int(store.feature[slot]),
             store.thresholds[slot][pos],
             nan_left,
-            polarity,
-            cls,
-            abs(edge),
-            h,
+            polarity=polarity,
+            cls=cls,
+            edge=abs(edge),
+            h=h,
         )
 
-    def _stumps(self, at, edge, code, columns, h):
-        """Build stumps of the slots ``at`` (n,) for these columns, and write their outputs into those rows of ``h``."""
-        threshold = np.empty(len(at), dtype=np.float32)
-        of_store = np.searchsorted(self._first, at, side="right") - 1
+    def _stumps(self, slots_of_all, edge, code, columns, h):
+        """Build stumps of slots ``slots_of_all`` (n,) for these columns; write their outputs to these rows of ``h``."""
+        threshold = np.empty(len(slots_of_all), dtype=np.float32)
+        of_store = np.searchsorted(self._first, slots_of_all, side="right") - 1
         for s, store in enumerate(self.data.stores):
             mine = np.flatnonzero(of_store == s)
             if not len(mine):
                 continue
-            slots, codes, to = at[mine] - self._first[s], code[mine], columns[mine]
+            slots = slots_of_all[mine] - self._first[s]
+            codes = code[mine]
+            to = columns[mine]
             threshold[mine] = [
                 store.thresholds[j][p]
                 for j, p in zip(slots.tolist(), (codes >> 1).tolist(), strict=True)
             ]
             store.sides(slots, codes, to, h, self.n_threads)
-        splits = zip(at.tolist(), code.tolist(), columns.tolist(), strict=True)
+        splits = zip(slots_of_all.tolist(), code.tolist(), columns.tolist(), strict=True)
         nan_left = [
-            self._side_of_missing(slot, c >> 1, bool(c & 1), h[row]) for slot, c, row in splits
+            self._side_of_missing(slot, c >> 1, bool(c & 1), h=h[row]) for slot, c, row in splits
         ]
         for row in columns[edge < 0]:
             np.negative(h[row], out=h[row])
         rows = zip(
-            self._feature[at].tolist(), threshold, nan_left,
-            np.where(edge > 0, 1, -1).tolist(), columns.tolist(), np.abs(edge).tolist(), [h[row] for row in columns],
+            self._feature[slots_of_all].tolist(),
+            threshold,
+            nan_left,
+            np.where(edge > 0, 1, -1).tolist(),
+            columns.tolist(),
+            np.abs(edge).tolist(),
+            [h[row] for row in columns],
             strict=True,
-        )  # fmt: skip
+        )
         return [StumpFit(*row) for row in rows]
 
 
@@ -199,11 +214,11 @@ class SharedStump(_StumpSearch):
     def fit(self, gradient):
         """Find the best stump for ``gradient`` (n_blocks, m, lanes); None if no stump has a positive edge."""
         self._scan(gradient)
-        at = _stumps.pick(self._best, self._feature, self.tie)
-        if at < 0:
+        slot = _stumps.pick(self._best, self._feature, self.tie)
+        if slot < 0:
             return None
-        edge, pos, cls, nan_left = self._best.records[at].item()
-        return self._stump(at, edge, pos, cls, bool(nan_left), self._h)
+        edge, pos, cls, nan_left = self._best.records[slot].item()
+        return self._stump(slot, edge, pos, cls=cls, nan_left=bool(nan_left), h=self._h)
 
 
 class TotalStump(_StumpSearch):
@@ -272,28 +287,34 @@ class EveryStump(_StumpSearch):
             _stumps.totals(gradient, self._sums)
         edge = self._best.edge
         if self._splits is None:
-            there = (
+            has_edge = (
                 np.flatnonzero(~np.isnan(edge[:, 0])) if len(edge) else np.zeros(0, dtype=np.int64)
             )
-            slot = np.searchsorted(self._best.start, there, side="right") - 1
-            self._splits = there[np.lexsort((there, self._feature[slot]))]
+            slot = np.searchsorted(self._best.start, has_edge, side="right") - 1
+            self._splits = has_edge[np.lexsort((has_edge, self._feature[slot]))]
         return edge, self._splits, self._sums.ravel()[: self.n_columns]
 
-    def stump(self, at):
-        """Return the stump of split ``at``, +1 on its right; its outputs are overwritten by the next call."""
-        return self._stump_of_split(int(self._splits[at]), 1.0, self._h)
+    def stump(self, split_index):
+        """Return the stump of split ``split_index``, +1 on its right; its outputs are overwritten by the next call."""
+        return self._stump_of_split(int(self._splits[split_index]), 1.0, self._h)
 
-    def stumps(self, at):
-        """Return one stump for each column, of the splits ``at`` (P,), +1 on the right.
+    def stumps(self, split_indices):
+        """Return one stump for each column, of the splits ``split_indices`` (P,), +1 on the right.
 
         Their outputs, which are also the rows of ``outputs`` (P, m), are overwritten by the next call.
         """
         if self.outputs is None:
-            self.outputs = self.data.zeros((len(at), self.data.n_rows), np.int8)
-        split = self._splits[at]
+            self.outputs = self.data.zeros((len(split_indices), self.data.n_rows), np.int8)
+        split = self._splits[split_indices]
         slot = np.searchsorted(self._best.start, split, side="right") - 1
         code = (split - self._best.start[slot]).astype(np.int32)
-        return self._stumps(slot, np.ones(len(at)), code, np.arange(len(at)), self.outputs)
+        return self._stumps(
+            slot,
+            np.ones(len(split_indices)),
+            code,
+            columns=np.arange(len(split_indices)),
+            h=self.outputs,
+        )
 
 
 class ClassStump(_StumpSearch):
@@ -318,7 +339,8 @@ class ClassStump(_StumpSearch):
 
         Its ``edge`` is the weight of the rows that it predicts correctly.
         """
-        start, lanes = self.data.class_start, self._gradient.shape[2]
+        start = self.data.class_start
+        lanes = self._gradient.shape[2]
         for c in range(self.data.n_classes):
             rows = slice(start[c], start[c + 1])
             self._gradient[c // lanes, rows, c % lanes] = weight[rows]
@@ -351,7 +373,7 @@ class EdgeStumps(_StumpSearch):
     def __init__(self, data, n_threads, n_columns=None):
         super().__init__(data, n_threads, n_columns)
         self._set_result(_stumps.BestOfEach(len(self._feature), self._sums.size))
-        self._at = np.zeros(self.n_columns, dtype=np.int64)
+        self._best_slots = np.zeros(self.n_columns, dtype=np.int64)
         self.outputs = data.zeros((self.n_columns, data.n_rows), np.int8)
 
     def fit(self, gradient):
@@ -361,15 +383,21 @@ class EdgeStumps(_StumpSearch):
         the next call.
         """
         self._scan(gradient)
-        _stumps.pick_classes(self._best, self._feature, self.tie, self._at)
-        columns = np.flatnonzero(self._at >= 0)
-        at = self._at[columns]
+        _stumps.pick_classes(self._best, self._feature, self.tie, self._best_slots)
+        columns = np.flatnonzero(self._best_slots >= 0)
+        slots = self._best_slots[columns]
         return self._stumps(
-            at, self._best.edge[at, columns], self._best.code[at, columns], columns, self.outputs
+            slots,
+            self._best.edge[slots, columns],
+            self._best.code[slots, columns],
+            columns=columns,
+            h=self.outputs,
         )
 
 
-def add_stumps(builder, found, leaf, cls):
+def add_stumps(builder, stumps, leaf, cls):
     """Add stumps to a TreesBuilder as trees, with their values (n, 2) on the left and right, and classes (n,)."""
-    splits = zip(*((one.feature, one.threshold, one.nan_left) for one in found), strict=True)
-    builder.add_trees(np.ones(len(found), dtype=np.int64), *splits, 1, np.ravel(leaf), cls)
+    splits = zip(
+        *((stump.feature, stump.threshold, stump.nan_left) for stump in stumps), strict=True
+    )
+    builder.add_trees(np.ones(len(stumps), dtype=np.int64), *splits, 1, np.ravel(leaf), cls)

@@ -20,13 +20,18 @@ LARGEST_STEP = 4.0
 GROWN_SHARE = 1 / 8
 # "auto": number of rows per leaf, and bounds on the number of leaves. Chosen by cross-validation on training parts,
 # see docs/results/choices.md.
-ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES = 25, 31, 500
+ROWS_PER_LEAF = 25
+FEWEST_LEAVES = 31
+MOST_LEAVES = 500
 # "auto": with more than FEW_CLASSES classes, splits are searched in random directions. Their number is the square
 # root of the number of classes, up to half a block of lanes minus the one for the weight. With more classes, whole
 # blocks and later two blocks gave less log loss in cross-validation.
-FEW_CLASSES, HALF_BLOCK = 4, 7
-SEVERAL_CLASSES, ONE_BLOCK = 225, 15
-MANY_CLASSES, TWO_BLOCKS = 484, 31
+FEW_CLASSES = 4
+HALF_BLOCK = 7
+SEVERAL_CLASSES = 225
+ONE_BLOCK = 15
+MANY_CLASSES = 484
+TWO_BLOCKS = 31
 # On sparse rows, directions save little time and increase the error: none up to this many classes, two blocks above.
 FEW_SPARSE = 32
 # Number of leaves whose entries are chosen at once, so that they stay in the cache.
@@ -35,7 +40,7 @@ FEW_LEAVES = 16
 
 def leaves_for(n_rows):
     """Number of leaves of a tree for "auto"."""
-    return leaves_of(n_rows, ROWS_PER_LEAF, FEWEST_LEAVES, MOST_LEAVES)
+    return leaves_of(n_rows, ROWS_PER_LEAF, FEWEST_LEAVES, most=MOST_LEAVES)
 
 
 def columns_for(split_columns, n_classes, sparse=False):
@@ -117,30 +122,67 @@ class VectorTrees:
     """
 
     def __init__(
-        self, data, loss, *, max_leaves, max_depth, min_samples_leaf, max_features, leaf_step, learning_rate,
-        n_threads, split_columns=None, min_share=0.0, l2=0.0, min_gain=0.0, min_relative_gain=0.0, subsample=1.0,
-        max_features_tree=1.0, groups=None, ordered=None, min_samples_category=15.0, max_entries=None,
-        reuse=None, leaf_levels=None,
-    ):  # fmt: skip
-        self._max_entries, self.reuse, self._levels = max_entries, reuse, leaf_levels
-        self.keeps_sums, self.sums = False, None
-        self.data, self.loss, self._min_share = data, loss, min_share
-        self._changes_values = any(one is not None for one in (max_entries, leaf_levels, ordered))
+        self,
+        data,
+        loss,
+        *,
+        max_leaves,
+        max_depth,
+        min_samples_leaf,
+        max_features,
+        leaf_step,
+        learning_rate,
+        n_threads,
+        split_columns=None,
+        min_share=0.0,
+        l2=0.0,
+        min_gain=0.0,
+        min_relative_gain=0.0,
+        subsample=1.0,
+        max_features_tree=1.0,
+        groups=None,
+        ordered=None,
+        min_samples_category=15.0,
+        max_entries=None,
+        reuse=None,
+        leaf_levels=None,
+    ):
+        self._max_entries = max_entries
+        self.reuse = reuse
+        self._levels = leaf_levels
+        self.keeps_sums = False
+        self.sums = None
+        self.data = data
+        self.loss = loss
+        self._min_share = min_share
+        self._changes_values = any(
+            option is not None for option in (max_entries, leaf_levels, ordered)
+        )
         self.subsample = subsample = share_of(subsample, data.total_rows)
-        self.leaf_step, self.learning_rate, self.n_threads = leaf_step, learning_rate, n_threads
-        self._l2, self._min_gain, self.min_relative_gain = l2, min_gain, min_relative_gain
+        self.leaf_step = leaf_step
+        self.learning_rate = learning_rate
+        self.n_threads = n_threads
+        self._l2 = l2
+        self._min_gain = min_gain
+        self.min_relative_gain = min_relative_gain
         max_leaves = leaves_for(data.total_rows) if max_leaves == "auto" else max_leaves
         self._limits = (
             min(max_leaves, data.total_rows),
             max_depth or 0,
             loss.least(min_samples_leaf),
         )
-        self._n_used, self.ordered = len(data.columns.column), ordered
+        self._n_used = len(data.columns.column)
+        self.ordered = ordered
         self._groups = None if groups is None else groups[data.columns.column]
         self._pool = max(1, round(max_features_tree * self._n_used))
         self._n_drawn = drawn_of(max_features, self._pool, data.total_rows)
         self._least_levels = levels.least_levels(
-            data, loss.weight, subsample, loss.units, min_samples_category, loss.bound_scale
+            data,
+            loss.weight,
+            subsample,
+            units=loss.units,
+            most=min_samples_category,
+            bound_scale=loss.bound_scale,
         )
         n_columns = columns_for(split_columns, data.n_classes, data.is_sparse)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
@@ -150,18 +192,26 @@ class VectorTrees:
 
     def _new_grower(self, n_drawn, pool, subsample):
         """Create a kernel that draws rows and features for every tree, and some of these features for every node."""
-        on, kernel = (
-            self._searched,
-            _vector_trees64 if is_wide(self.data.total_rows) else _vector_trees,
-        )
+        on = self._searched
+        kernel = _vector_trees64 if is_wide(self.data.total_rows) else _vector_trees
         grower = kernel.Grower(
-            self.data.columns, on.n_columns, on.lanes, on.blocks, *self._limits, n_drawn,
-            self.n_threads, self._min_share, subsample, pool, self._groups, self._least_levels,
+            self.data.columns,
+            on.n_columns,
+            on.lanes,
+            on.blocks,
+            *self._limits,
+            n_drawn,
+            self.n_threads,
+            self._min_share,
+            subsample,
+            pool,
+            self._groups,
+            self._least_levels,
             self.data.row_number if subsample < 1 else None,
             self.data.comm if self.data.comm.size > 1 else None,
-        )  # fmt: skip
+        )
         if self.reuse is not None:
-            self.reuse.lay_on(grower)
+            self.reuse.set_penalties(grower)
         return grower
 
     def next(self, seed, t):
@@ -170,7 +220,8 @@ class VectorTrees:
         If the drawn rows allow no split, the tree is grown on all rows, so that an unlucky draw does not end the
         training.
         """
-        K, key = self.data.n_classes, _vector_trees.round_key(seed, t)
+        K = self.data.n_classes
+        key = _vector_trees.round_key(seed, t)
         for subsample in sorted({self.subsample, 1.0}):
             tree = self.fit(key, subsample)
             if tree is not None and tree.value[:, :K].astype(np.float32, copy=False).any():
@@ -196,13 +247,18 @@ class VectorTrees:
             else self._new_grower(self._n_drawn, self._pool, of)
         )
         searched = self._searched
-        how = (
-            A, key, least / unit, self._level_cost() / unit, searched.row_error, searched.rows_per_weight,
+        arguments = (
+            A,
+            key,
+            least / unit,
+            self._level_cost() / unit,
+            searched.row_error,
+            searched.rows_per_weight,
             mean_gain / unit,
-        )  # fmt: skip
-        grown = grower.grow(*how)
+        )
+        grown = grower.grow(*arguments)
         if not len(grown[0]) and self._n_drawn < self._n_used:
-            grown = self._new_grower(self._n_used, self._n_used, of).grow(*how)
+            grown = self._new_grower(self._n_used, self._n_used, of).grow(*arguments)
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = grown
         if not len(feature):
             return None
@@ -210,7 +266,8 @@ class VectorTrees:
         value = self.leaf_vectors(rows, leaf_start)
         if self._changes_values:
             value = value.astype(np.float64, copy=False)
-        threshold, column = self.data.threshold_of(feature, pos), self.data.columns.column[feature]
+        threshold = self.data.threshold_of(feature, pos)
+        column = self.data.columns.column[feature]
         sets = {j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()}
         shared = self._few_entries(value[:, : self.data.n_classes], rows, leaf_start)
         if self.ordered is not None:
@@ -223,14 +280,14 @@ class VectorTrees:
             column,
             threshold,
             nan_left,
-            right,
-            gain * unit,
-            value,
-            leaf,
-            rows,
-            leaf_start,
-            sets,
-            shared,
+            right=right,
+            gain=gain * unit,
+            value=value,
+            leaf=leaf,
+            rows=rows,
+            leaf_start=leaf_start,
+            sets=sets,
+            shared=shared,
         )
 
     def _few_entries(self, value, rows, leaf_start):
@@ -254,10 +311,10 @@ class VectorTrees:
 
     def leaf_vectors(self, rows, leaf_start):
         """Values to add to the scores of the rows of each leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
-        how = self.leaf_step == "full", self._l2, LARGEST_STEP, self.learning_rate
+        step_options = self.leaf_step == "full", self._l2, LARGEST_STEP, self.learning_rate
         if self.keeps_sums and self.data.comm.size == 1:
             self.sums = np.empty((len(leaf_start) - 1, 2, self.loss.width), dtype=np.float32)
-        return self.loss.leaf_values(rows, leaf_start, *how, self.sums)
+        return self.loss.leaf_values(rows, leaf_start, *step_options, self.sums)
 
 
 def sparse_leaves(value, most, invariant):
@@ -286,7 +343,8 @@ def sparse_leaves(value, most, invariant):
 def largest(size, most):
     """Mark the ``most`` largest numbers of each row; ties go to the lower class."""
     least = np.partition(size, -most, axis=1)[:, [-most]]
-    keep, ties = size > least, size == least
+    keep = size > least
+    ties = size == least
     return keep | (ties & (np.cumsum(ties, axis=1) <= most - keep.sum(axis=1)[:, None]))
 
 
@@ -297,7 +355,8 @@ def shared_leaves(value, most, curvature):
     costs h (v - c)^2 / 2 of the loss. The numbers whose replacement by the mean of the negative ones would cost most
     are kept. The others get their mean, weighted by the curvatures. All numbers become multiples of `GRID`.
     """
-    shared, K = np.empty(len(value), dtype=np.float32), value.shape[1]
+    shared = np.empty(len(value), dtype=np.float32)
+    K = value.shape[1]
     for begin in range(0, len(value), FEW_LEAVES):
         part, h = value[begin : begin + FEW_LEAVES], curvature[begin : begin + FEW_LEAVES]
         part[:] = rounded(np.clip(part, -LARGEST_STEP, LARGEST_STEP))
@@ -335,9 +394,17 @@ class ClassificationTrees(VectorTrees):
 
     def __init__(self, data, loss, max_leaves, max_depth, n_threads, min_share=0.0):
         super().__init__(
-            data, loss, max_leaves=max_leaves, max_depth=max_depth, min_samples_leaf=0.0,
-            max_features=1.0, leaf_step=None, learning_rate=1.0, n_threads=n_threads, min_share=min_share,
-        )  # fmt: skip
+            data,
+            loss,
+            max_leaves=max_leaves,
+            max_depth=max_depth,
+            min_samples_leaf=0.0,
+            max_features=1.0,
+            leaf_step=None,
+            learning_rate=1.0,
+            n_threads=n_threads,
+            min_share=min_share,
+        )
 
     def fit(self, weight):
         """Grow a tree for the weights (m,) of the rows; None if no split is left."""
@@ -349,7 +416,9 @@ class ClassificationTrees(VectorTrees):
 
     def leaf_vectors(self, rows, leaf_start):
         """See `VectorTrees`."""
-        K, y, weight = self.data.n_classes, self.data.y, self.loss.counts
+        K = self.data.n_classes
+        y = self.data.y
+        weight = self.loss.counts
         votes = np.zeros((len(leaf_start) - 1, self.loss.width))
         for j in range(len(votes)):
             part = rows[leaf_start[j] : leaf_start[j + 1]]

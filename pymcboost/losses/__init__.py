@@ -1,4 +1,4 @@
-"""Losses: one class for each, in every layout of scores and gradients.
+"""Losses: one class for each, whatever way its numbers lie.
 
 What a loss says
     value(F, y)       loss of every row, from scores F (m, K) and classes y (m,): (m,)
@@ -23,15 +23,15 @@ from pymcboost.losses.coded_exp import CodedExp
 from pymcboost.losses.loss import Loss
 from pymcboost.losses.own import OwnLoss, check_own
 
-# The names in `LOSSES`, for type checkers and as choices of a parameter.
+# The names of `LOSSES`, for type checkers and as choices of a parameter.
 LossName = Literal["softmax", "logistic"]
 LOSSES = {"softmax": softmax.Softmax(), "logistic": logistic.Logistic()}
 PAIRWISE = {"exp": pairwise_exp.PairwiseExp(), "log": pairwise_log.PairwiseLog()}
 
 
-def loss_of(given):
-    """Return the loss with this name, or wrap a custom loss."""
-    return LOSSES[given] if isinstance(given, str) else OwnLoss(given)
+def loss_of(loss):
+    """The loss of this name, or one that is given."""
+    return LOSSES[loss] if isinstance(loss, str) else OwnLoss(loss)
 
 
 __all__ = [

@@ -1,6 +1,6 @@
-"""Weights in blocks of columns, one column for each class or coded problem, which are updated by multiplication.
+"""Weights in blocks of columns, one for each class or coded problem, kept up by multiplication.
 
-Outputs h of weak learners are +-1, so an update multiplies the weights of a class's rows by one of two factors in
+Outputs h of weak learners are +-1, so that an update multiplies the weights of a class's rows by one of two factors in
 each column.
 """
 
@@ -11,13 +11,13 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data.rows import MANY_COLUMNS
 from pymcboost.data.stump_data import layout
 
-# Added to every stored weight (mean about 1): too small to affect sums, but large enough to avoid denormal numbers.
+# Added to every stored weight (their mean is about 1): far below what a sum can see, far above denormal numbers.
 SMALLEST = 1e-30
 BLOCK_ROWS = 4096
 
 
 class ColumnSums:
-    """Sums of a gradient's columns over the rows of each class, on each side of weak learners.
+    """Sums of the columns of a gradient over the rows of each class on each side of weak learners.
 
     Parameters
     ----------
@@ -29,13 +29,14 @@ class ColumnSums:
     def __init__(self, data, n_columns, n_threads):
         lanes, blocks = layout(n_columns)
         self.starts, self.classes = _weights.chunks(data.class_start)
-        self._shape, self._n_threads = (2, data.n_classes, n_columns), n_threads
-        # With very many columns, the blocks are summed one after the other.
+        self._shape = (2, data.n_classes, n_columns)
+        self._n_threads = n_threads
+        # Of very many columns one block is summed after the other.
         self._apart = n_columns > MANY_COLUMNS
         self._partial = np.zeros((len(self.classes), 2, 1 if self._apart else blocks, lanes))
 
     def __call__(self, gradient, h):
-        """Sums (2, K, P) over rows with h = +1 and with h = -1; h: int8 (1, m), or one row for every column."""
+        """(2, K, P): over the rows with h = +1, and those with h = -1; h: int8 (1, m), or one row for every column."""
         out = np.empty(self._shape)
         if self._apart:
             self._block_by_block(gradient, h, out)
@@ -64,7 +65,7 @@ class ColumnSums:
 
 
 class Blocks:
-    """Base class of losses in blocks of columns.
+    """What losses in blocks of columns share.
 
     Parameters
     ----------
@@ -81,20 +82,23 @@ class Blocks:
     rows_together = BLOCK_ROWS
 
     def __init__(self, data, n_columns, n_threads):
-        self.data, self.n_threads = data, n_threads
+        self.data = data
+        self.n_threads = n_threads
         self.gradient = data.gradient_buffer(n_columns)
         self.column_sums = ColumnSums(data, n_columns, n_threads)
-        self._starts, self._classes = self.column_sums.starts, self.column_sums.classes
+        self._starts = self.column_sums.starts
+        self._classes = self.column_sums.classes
         n_blocks, _, lanes = self.gradient.shape
         self._factors = aligned_zeros((3, data.n_classes, n_blocks * lanes), data.dtype)
 
     def row_slices(self):
-        """Slices of a few thousand rows each."""
-        m, step = self.data.n_rows, self.rows_together
+        """Slices of the rows, some thousand at a time."""
+        m = self.data.n_rows
+        step = self.rows_together
         return (slice(start, min(start + step, m)) for start in range(0, m, step))
 
     def _scatter(self, buffer, rows, values):
-        """Write values (n, P) of rows into a buffer in blocks."""
+        """Values (n, P) of rows into a buffer in blocks."""
         lanes = buffer.shape[2]
         for b in range(len(buffer)):
             part = values[:, b * lanes : (b + 1) * lanes]

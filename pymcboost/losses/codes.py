@@ -1,39 +1,39 @@
-"""Output codes: matrices of binary problems, each of which separates some classes from others.
+"""Codes: which classes a binary problem sets against which.
 
-A code matrix is an array (K, P): column j separates the classes with positive entries from those with negative ones;
-classes with entry 0 are left out.
+A code matrix is an array (K, P): column j sets the classes with a positive entry against those with a negative one;
+classes with 0 take no part in it.
 """
 
 from itertools import combinations
 
 import numpy as np
 
-# Number of random matrices from which a dense random code is chosen, and its columns per log2 of the number of
-# classes.
+# Random matrices that a dense random code is chosen from, and its columns per log2 of the number of classes.
 TRIALS = 200
 COLUMNS_PER_BIT = 10
-# Maximum number of classes for a code with all dichotomies, which has 2**(K - 1) - 1 columns.
+# Most classes whose dichotomies are all taken: 2**(K - 1) - 1 columns.
 LARGEST_EXHAUSTIVE = 12
-# Maximum number of columns of a code: the scorer keeps them on its stack.
+# Most columns of a code: what the scorer's stack has room for.
 MOST_COLUMNS = 4096
 
 
 def one_vs_all(n_classes):
-    """Each class against all others: (K, K)."""
+    """Every class against all others: (K, K)."""
     return 2.0 * np.eye(n_classes) - 1.0
 
 
 def all_pairs(n_classes):
-    """Each pair of classes: (K, K (K - 1) / 2), with 0 for the other classes."""
+    """Every class against every other one: (K, K (K - 1) / 2), 0 for the rest."""
     pairs = list(combinations(range(n_classes), 2))
     code = np.zeros((n_classes, len(pairs)))
     for j, (a, b) in enumerate(pairs):
-        code[a, j], code[b, j] = 1.0, -1.0
+        code[a, j] = 1.0
+        code[b, j] = -1.0
     return code
 
 
 def exhaustive(n_classes):
-    """All dichotomies of the classes: (K, 2**(K - 1) - 1); class 0 is always positive."""
+    """All ways to part the classes in two: (K, 2**(K - 1) - 1); class 0 is always positive."""
     if n_classes > LARGEST_EXHAUSTIVE:
         raise ValueError(
             "code='exhaustive' has 2**(K - 1) - 1 columns and supports at most "
@@ -48,9 +48,7 @@ def exhaustive(n_classes):
 
 
 def dense_random(n_classes, rng, n_columns=None, trials=TRIALS):
-    """Random signs: of several matrices, the one with the largest minimum row distance.
-
-    See Allwein, Schapire and Singer.
+    """Random signs, of several matrices the one whose closest rows differ most (Allwein, Schapire and Singer).
 
     Parameters
     ----------
@@ -69,20 +67,22 @@ def dense_random(n_classes, rng, n_columns=None, trials=TRIALS):
         n_columns = int(np.ceil(COLUMNS_PER_BIT * np.log2(n_classes)))
     if n_columns >= there_are:
         return exhaustive(n_classes)
-    best, best_distance = None, -1
+    best = None
+    best_distance = -1
     for _ in range(trials):
         code = _random_columns(n_classes, n_columns, rng)
         agreement = code @ code.T
         np.fill_diagonal(agreement, 0.0)
         distance = n_columns - agreement.max() if n_classes > 1 else 0
-        del agreement  # frees it before the next one is made
+        del agreement  # before the next one is made
         if distance > best_distance:
-            best, best_distance = code, distance
+            best = code
+            best_distance = distance
     return best
 
 
 def _random_columns(n_classes, n_columns, rng):
-    """Distinct columns of random signs, none constant or the negative of another; class 0 is always positive."""
+    """Different columns of random signs, none of them constant or another's negative; class 0 is positive."""
     columns = {}
     while len(columns) < n_columns:
         column = np.where(rng.random(n_classes) < 0.5, -1.0, 1.0)
@@ -93,7 +93,7 @@ def _random_columns(n_classes, n_columns, rng):
 
 
 def random_half(n_classes, rng):
-    """Random colouring (K,) of the classes: half of them, rounded down, are +1, the others -1."""
+    """A colouring (K,) of +1 and -1 with half of the classes, rounded down, at +1."""
     colouring = -np.ones(n_classes)
     colouring[rng.choice(n_classes, n_classes // 2, replace=False)] = 1.0
     return colouring
@@ -103,7 +103,7 @@ CODES = {"one-vs-all": one_vs_all, "all-pairs": all_pairs, "exhaustive": exhaust
 
 
 def n_columns(code, n_classes):
-    """Number of columns of `code_matrix`, without making it."""
+    """Columns of `code_matrix`, before it is made."""
     K = n_classes
     every = 2 ** (K - 1) - 1 if K <= LARGEST_EXHAUSTIVE else np.inf
     if code == "exhaustive" or (code == "auto" and K <= 7):
@@ -116,7 +116,7 @@ def n_columns(code, n_classes):
 def code_matrix(code, n_classes, rng):
     """Code matrix by name: "one-vs-all", "all-pairs", "exhaustive" or "dense".
 
-    "auto" is "exhaustive" with up to 7 classes, and "dense" with more.
+    "auto" is all dichotomies up to 7 classes, and dense random beyond.
     """
     if code == "auto":
         code = "exhaustive" if n_classes <= 7 else "dense"
@@ -152,7 +152,8 @@ def separators(spec, n_classes):
         subsets = [(k,) for k in every] + (list(combinations(every, 2)) if pairs else [])
     else:
         subsets = spec
-    seen, columns = set(), []
+    seen = set()
+    columns = []
     for subset in subsets:
         subset = frozenset(int(k) for k in subset)
         if not subset or not subset <= every or len(subset) == n_classes:
@@ -181,7 +182,7 @@ def separators(spec, n_classes):
 
 
 def _refuse_many(spec, count, n_classes):
-    """Refuse too many class subsets, before their columns are made."""
+    """Refuse more class subsets than there may be, before their columns are made."""
     if count <= MOST_COLUMNS:
         return
     named = isinstance(spec, str)
@@ -201,9 +202,9 @@ def _refuse_many(spec, count, n_classes):
 
 
 def not_told_apart(code):
-    """First pair of classes that a code (K, P) never separates, as two positions; None if there is none.
+    """First pair of classes that a code (K, P) never sets against each other, as two positions; None if there is none.
 
-    They have the same row, so their scores are always equal.
+    They have the same row, and so always the same score.
     """
     seen = {}
     for k, row in enumerate(np.ascontiguousarray(code)):

@@ -1,4 +1,4 @@
-"""Logistic loss for multi-label data: for each label k, log(1 + exp(-F_k)) if a row has it, else log(1 + exp(F_k))."""
+"""A logistic loss for each label k, of which a row may have any number: log(1 + exp(-F_k)), or of F_k without it."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from pymcboost.losses.loss import Loss
 
 
 class Logistic(Loss):
-    """A sigmoid p_k = 1 / (1 + exp(-F_k)) for every label; the negative gradient is [has k] - p_k.
+    """One sigmoid p_k = 1 / (1 + exp(-F_k)) for every label; the negative gradient is [has k] - p_k.
 
-    ``y`` holds the labels of the rows: ones and zeros (m, K).
+    ``y`` are the labels of the rows, ones and zeros (m, K).
     """
 
     link = "sigmoid"
@@ -17,12 +17,12 @@ class Logistic(Loss):
     begins = True
     spare_lane = True
     keeps_curvature = False
-    # Multi-label models have no temperature that would correct leaves in which all rows or none have a label. Chosen
-    # on training parts of 53 sets, see docs/results/choices.md.
+    # Labels have no temperature that would mend leaves in which a label is all or none. Chosen on training parts of 53
+    # sets, see docs/results/choices.md.
     least_l2 = 0.1
 
     def first(self, data):
-        """Log-odds of every label, with half a row added with the label and half a row without it."""
+        """Logarithms of the odds of every label, as if half a row more had it, and half a row not."""
         has = data.comm.sum(np.einsum("i,ij->j", data.weight, data.labels)) + 0.5
         total = data.comm.sum(data.weight.sum(keepdims=True)) + 1
         return data.comm.broadcast(np.log(has / (total - has)))
@@ -32,20 +32,27 @@ class Logistic(Loss):
         return 1.0
 
     def value(self, F, y):
-        """See `Loss.value`; the mean over the labels."""
+        """See `Loss.value`: mean over the labels."""
         return np.logaddexp(0, np.where(y > 0, -F, F)).mean(axis=1)
 
     def follow(self, rows, value, leaf):
-        """See `Loss.follow`.
-
-        The kernel compares scores with the score of the true class; here that is 0, in the weight's lane.
-        """
-        data, K = rows.data, rows.data.n_classes
+        """See `Loss.follow`. The kernel compares scores with that of an own class: 0, in the lane of the weights."""
+        data = rows.data
+        K = rows.data.n_classes
         rows.F[:, K] = 0
-        own = np.full(data.n_rows, K, dtype=np.int32)
+        reference_class = np.full(data.n_rows, K, dtype=np.int32)
         _vector_loss.gradient(
-            rows.F, value, leaf, own, rows.weight, _vector_loss.LOGISTIC, rows.lanes, 1.0, rows.gradient, rows.n_threads
-        )  # fmt: skip
+            rows.F,
+            value,
+            leaf,
+            reference_class,
+            rows.weight,
+            _vector_loss.LOGISTIC,
+            rows.lanes,
+            1.0,
+            rows.gradient,
+            rows.n_threads,
+        )
         rows.gradient[:, K] = 0
         rows.gradient.ravel()[data.label_places(rows.width)] += 1
 

@@ -1,4 +1,4 @@
-"""Softmax for many classes: of all arrays over rows and classes, only single-precision scores are stored."""
+"""Softmax for many classes: scores in single precision are all that is held of the rows and classes."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from pymcboost._kernels import float32_loss as _float32_loss
 from pymcboost._kernels.exact import magic_of, refined, unit_of
 from pymcboost.losses.rows import LANES, UNUSED, Directions, Integers, Rows
 
-# Leaf entries are added one by one if at most one in this many is not 0.
+# Entries of leaves are added one by one where they are at most one of so many.
 FEW = 8
 
 
 class NarrowRows(Rows):
-    """Softmax loss on training rows, for trees whose splits are searched in random directions.
+    """The softmax loss at work on training rows, for trees whose splits are found in directions.
 
     Gradients are made from the scores where they are needed, for some rows at a time: all of them when they are
     projected, and once more for the sums over the rows of the leaves. A score is a sum in single precision, in the
@@ -27,50 +27,54 @@ class NarrowRows(Rows):
 
     Attributes
     ----------
-    held : ndarray (m, width) float32
+    stored_scores : ndarray (m, width) float32
         Scores, without what `take` gives.
     """
 
     def __init__(self, loss, data, n_threads):
         Integers.__init__(self, data, n_threads, rows=0)
-        self.loss, self.link, self.shift_invariant = loss, loss.link, loss.shift_invariant
-        self.lanes, self.curvature = LANES, None
+        self.loss = loss
+        self.link = loss.link
+        self.shift_invariant = loss.shift_invariant
+        self.lanes = LANES
+        self.curvature = None
         self.blocks = data.n_classes // LANES + 1
         self.width = LANES * self.blocks
-        self.held = data.zeros((data.n_rows, self.width), np.float32)
+        self.stored_scores = data.zeros((data.n_rows, self.width), np.float32)
         self._tree = (
             None,
             np.zeros(1, dtype=np.int32),
-        )  # leaf vectors that are still to be added, and the leaf of every row
-        self.norm, self.known = np.empty((data.n_rows, 3), dtype=np.float32), False
+        )  # vectors to be added, and the leaf of every row
+        self.norm = np.empty((data.n_rows, 3), dtype=np.float32)
+        self.known = False
         self._weigh()
 
     @property
     def F(self):
-        """Scores, after pending leaf vectors are added."""
+        """Scores."""
         vectors, leaf = self.take()
         if vectors is not None:
-            _float32_loss.add_rows(self.held, vectors, leaf, self.n_threads)
-        return self.held
+            _float32_loss.add_rows(self.stored_scores, vectors, leaf, self.n_threads)
+        return self.stored_scores
 
     def take(self):
-        """Take the pending leaf vectors and leaves, for the caller to add; the vectors are None if there are none."""
+        """Vectors and leaves of the rows that are not in the scores yet, for who adds them; vectors None if all are."""
         tree, self._tree = self._tree, (None, self._tree[1])
         return tree
 
     def start(self, scores=None):
         """See `Rows`."""
-        self.held[:, : self.data.n_classes] = 0.0 if scores is None else scores
-        self.held[:, self.data.n_classes :] = UNUSED
+        self.stored_scores[:, : self.data.n_classes] = 0.0 if scores is None else scores
+        self.stored_scores[:, self.data.n_classes :] = UNUSED
         self.take()
         self.known = False
 
     def add(self, value, leaf):
-        """Add value[leaf] to F; value is (n_leaves, width).
+        """F += value[leaf], value (n_leaves, width).
 
-        Dense vectors are added when the scores are next read, to avoid a second pass through memory.
+        Whole vectors are added when scores are read next: they would go through the memory twice.
         """
-        F = self.F  # adds the previous tree
+        F = self.F  # with the last tree
         self.known = False
         if FEW * np.count_nonzero(value) > value.size:
             self._tree = value.astype(np.float32, copy=False), leaf
@@ -85,11 +89,11 @@ class NarrowRows(Rows):
         return NarrowDirections(self, n_columns)
 
     def mean_square(self):
-        """Mean over the rows of w |g|^2, for the gradients that were last projected."""
+        """Mean over the rows of w |g|^2, of the gradients that were projected last."""
         return self.square / self.data.total_rows
 
     def variance(self):
-        """See `Rows`; approximate, because gradients are not stored, and their mean is small after the first rounds."""
+        """See `Rows`; gradients are not at hand, and their mean is small after the first rounds."""
         return self.mean_square()
 
     def leaf_sums(self, rows, leaf_start):
@@ -97,13 +101,13 @@ class NarrowRows(Rows):
         self._know_gradients()
         return super().leaf_sums(rows, leaf_start)
 
-    def _values_in_unit(self, rows, leaf_start, magic, how, kept=None):
+    def _values_in_unit(self, rows, leaf_start, magic, step_options, kept=None):
         self._know_gradients()
-        at = rows, leaf_start, magic, how, self.n_threads
-        return _float32_loss.softmax_values(self.F, self.norm, self.data.y, self.weight, *at)
+        arguments = rows, leaf_start, magic, step_options, self.n_threads
+        return _float32_loss.softmax_values(self.F, self.norm, self.data.y, self.weight, *arguments)
 
     def _know_gradients(self):
-        """Make sure that the values from which gradients are computed exist; a projection computes them."""
+        """A projection leaves behind what gradients are made from."""
         if not self.known:
             self.directions(1).integers(0)
 
@@ -117,29 +121,39 @@ class NarrowRows(Rows):
         tops = _float32_loss.leaf_bounds(
             self.F, self.norm, self.data.y, rows, leaf_start, self.n_threads
         )
-        others, own = np.moveaxis(self.data.comm.maximum(tops), 1, 0)
-        return np.maximum(elementary.exp(others), own) * self._heaviest(rows, leaf_start)
+        others, own_tops = np.moveaxis(self.data.comm.maximum(tops), 1, 0)
+        return np.maximum(elementary.exp(others), own_tops) * self._heaviest(rows, leaf_start)
 
 
 class NarrowDirections(Directions):
-    """`Directions` for gradients that are not stored."""
+    """`Directions` of gradients that are not held."""
 
     def integers(self, key):
         """See `Directions`."""
-        loss, signs, n = self.loss, self.draw(key), self.data.total_rows
+        loss = self.loss
+        signs = self.draw(key)
+        n = self.data.total_rows
 
         def project(*magic):
             return _float32_loss.project(
-                loss.held, *loss.take(), loss.data.y, loss.weight, signs, self.lanes, np.array(magic), self.gradient,
-                loss.norm, self.n_threads,
-            )  # fmt: skip
+                loss.stored_scores,
+                *loss.take(),
+                loss.data.y,
+                loss.weight,
+                signs,
+                self.lanes,
+                np.array(magic),
+                self.gradient,
+                loss.norm,
+                self.n_threads,
+            )
 
-        # The squared norm of a row's gradient is at most twice the square of its entry for the true class.
+        # The square of a row is at most twice that of the gradient of its own class.
         units = self.unit(signs), unit_of(2.02 * loss.largest * loss.bound() ** 2, n)
         first = magic_of(units[0])
         sums, squares = project(first, magic_of(units[1]))
         loss.known = True
         loss.square, _ = refined(
-            self.data.comm, lambda magic: project(first, magic)[1], n, units[1], squares
+            self.data.comm, lambda magic: project(first, magic)[1], n, unit=units[1], sums=squares
         )
         return loss.rounded(self, sums, units[0])

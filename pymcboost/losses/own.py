@@ -1,4 +1,4 @@
-"""Custom losses: functions, or objects with methods."""
+"""A loss that the user gives: a function, or an object with methods."""
 
 import inspect
 import pickle
@@ -11,14 +11,15 @@ from pymcboost.losses.loss import Loss
 
 METHODS = ("start", "gradient_hessian", "link", "value")
 WHAT = ("gradient", "hessian")
-# Maximum sum of a row's gradients, relative to their magnitudes, if the loss claims to be invariant to shifts.
+# What the gradients of a row may add up to, as a share of their sizes, where the loss is said not to change by a shift.
 ROUNDING = 1e-4
-# Limits beyond which scores count as infinite, and probabilities as 0 or 1.
-LARGEST, LEAST = 1e30, np.finfo(np.float64).eps
+# Scores and probabilities that are as good as infinite, 0 or 1.
+LARGEST = 1e30
+LEAST = np.finfo(np.float64).eps
 
 
 class OwnLoss(Loss):
-    """Adapts a custom loss to the interface of `Loss`, and checks each of its results.
+    """What a training asks of a loss that is given, each answer checked.
 
     Parameters
     ----------
@@ -28,25 +29,26 @@ class OwnLoss(Loss):
 
     link = "none"
 
-    def __init__(self, given):
-        self.given, self.begins = given, hasattr(given, "gradient_hessian")
-        self.name = name_of(given)
-        self.shift_invariant = bool(getattr(given, "shift_invariant", False))
-        self._call = given.gradient_hessian if self.begins else given
+    def __init__(self, loss):
+        self.user_loss = loss
+        self.begins = hasattr(loss, "gradient_hessian")
+        self.name = name_of(loss)
+        self.shift_invariant = bool(getattr(loss, "shift_invariant", False))
+        self._call = loss.gradient_hessian if self.begins else loss
         self._begun = False
         self._says = f"{self.name}.gradient_hessian" if self.begins else self.name
 
     def first(self, data):
         """See `Loss.first`."""
-        y, weight = (
-            data.comm.concatenate(data.y.astype(np.int64)),
-            data.comm.concatenate(data.weight),
-        )
+        y = data.comm.concatenate(data.y.astype(np.int64))
+        weight = data.comm.concatenate(data.weight)
         order = np.lexsort((weight, y))
-        found = data.comm.broadcast(
-            self.given.start(y[order].astype(np.int32), weight[order], data.n_classes)
+        scores = data.comm.broadcast(
+            self.user_loss.start(y[order].astype(np.int32), weight[order], data.n_classes)
         )
-        return _numbers(found, (data.n_classes,), f"{self.name}.start", "one score for each class")
+        return _numbers(
+            scores, (data.n_classes,), f"{self.name}.start", means="one score for each class"
+        )
 
     def follow(self, rows, value, leaf):
         """See `Loss.follow`."""
@@ -55,15 +57,17 @@ class OwnLoss(Loss):
 
     def put(self, F, y, gradient, curvature):
         """See `Loss.put`."""
-        shape, says, means = F.shape, self._says, "one row per sample and one column per class"
-        found = self._call(y.copy(), F)
-        if not isinstance(found, (tuple, list)) or len(found) != 2:
+        shape = F.shape
+        says = self._says
+        means = "one row per sample and one column per class"
+        derivatives = self._call(y.copy(), F)
+        if not isinstance(derivatives, (tuple, list)) or len(derivatives) != 2:
             raise ValueError(
-                f"loss: {says} must return (gradient, hessian), not {type(found).__name__}"
+                f"loss: {says} must return (gradient, hessian), not {type(derivatives).__name__}"
             )
         g, h = (
-            _array(part, shape, f"the {what} of {says}", means)
-            for part, what in zip(found, WHAT, strict=True)
+            _array(part, shape, f"the {noun} of {says}", means)
+            for part, noun in zip(derivatives, WHAT, strict=True)
         )
         if elementary.store(g, -1.0, np.nextafter(-LARGEST, 0), LARGEST, gradient):
             _check_size(g, f"the gradient of {says}")
@@ -73,7 +77,7 @@ class OwnLoss(Loss):
                 f"loss: the hessian of {says} contains the negative number {h.min():g}; bound "
                 "it from below, for example with numpy.maximum(hessian, 1e-6)"
             )
-        if self.shift_invariant and not self._begun:  # only the first rows are checked
+        if self.shift_invariant and not self._begun:  # the first rows stand for all
             over = np.abs(np.einsum("ij->i", g)) - ROUNDING * np.einsum("ij->i", np.abs(g))
             if over.max(initial=0) > LEAST:
                 raise ValueError(
@@ -90,88 +94,88 @@ class OwnLoss(Loss):
                 "object with a method value(y, scores)"
             )
         return _numbers(
-            self.given.value(y.copy(), F.copy()),
+            self.user_loss.value(y.copy(), F.copy()),
             (len(F),),
             f"{self.name}.value",
-            "one for each sample",
+            means="one for each sample",
         )
 
     @property
     def gives_probabilities(self):
-        """Whether it has `probabilities`; no link of a model file provides them."""
+        """Whether there are `probabilities`, which no link of a file gives."""
         return self.begins
 
     def probabilities(self, scores):
-        """Probabilities (m, K) for the scores."""
-        found = _numbers(
-            self.given.link(scores.copy()),
+        """Probabilities (m, K) of the scores."""
+        probabilities = _numbers(
+            self.user_loss.link(scores.copy()),
             scores.shape,
             f"{self.name}.link",
-            "probabilities of classes",
+            means="probabilities of classes",
         )
-        if found.min(initial=0) < -1e-9 or found.max(initial=0) > 1 + 1e-9:
+        if probabilities.min(initial=0) < -1e-9 or probabilities.max(initial=0) > 1 + 1e-9:
             raise ValueError(f"loss: {self.name}.link returns probabilities outside of [0, 1]")
-        return found
+        return probabilities
 
     def log_probabilities(self, scores):
-        """Log-probabilities; probabilities below ``LEAST`` are raised to it."""
+        """Logarithms of the probabilities, which are at least ``LEAST``."""
         return elementary.log(np.clip(self.probabilities(scores), LEAST, 1.0))
 
 
-def _numbers(found, shape, what, means):
-    """Convert to a float64 array of this shape with finite numbers, or raise a clear error."""
-    found = _array(found, shape, what, means)
-    _check_size(found, what)
-    return found
+def _numbers(values, shape, source, means):
+    """A float64 array of that shape and of finite numbers; an error in words for anything else."""
+    values = _array(values, shape, source, means)
+    _check_size(values, source)
+    return values
 
 
-def _array(found, shape, what, means):
-    """Convert to a float64 array of this shape, or raise a clear error."""
+def _array(values, shape, source, means):
+    """A float64 array of that shape; an error in words for anything else."""
     try:
-        found = np.asarray(found, dtype=np.float64, order="C")
+        values = np.asarray(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"loss: {what} must be an array of numbers, not {type(found).__name__} ({error})"
+            f"loss: {source} must be an array of numbers, not {type(values).__name__} ({error})"
         ) from error
-    if found.shape != shape:
-        raise ValueError(f"loss: {what} has shape {found.shape}; it must be {shape}, {means}")
-    return found
+    if values.shape != shape:
+        raise ValueError(f"loss: {source} has shape {values.shape}; it must be {shape}, {means}")
+    return values
 
 
-def _check_size(found, what):
-    """Refuse numbers that are not finite or are too large."""
-    if not (found.size == 0 or (found.max() < LARGEST and found.min() > -LARGEST)):
-        bad = found[~(np.abs(found) < LARGEST)]
+def _check_size(values, source):
+    """Refuse numbers that are not finite or too large."""
+    if not (values.size == 0 or (values.max() < LARGEST and values.min() > -LARGEST)):
+        bad = values[~(np.abs(values) < LARGEST)]
         raise ValueError(
-            f"loss: {what} contains {bad[0]:g}; it must hold finite numbers. Bound scores "
+            f"loss: {source} contains {bad[0]:g}; it must hold finite numbers. Bound scores "
             "before exponentiating them, and probabilities before taking their logarithm"
         )
 
 
-def check_own(name, given):
-    """Refuse an object that is not a loss; ``name`` is the estimator's."""
-    if isinstance(given, type):
+def check_own(name, loss):
+    """Refuse what is no loss; ``name``: the estimator's."""
+    if isinstance(loss, type):
         raise ValueError(
-            f"{name}: loss={given.__name__} is a class; give an instance, {given.__name__}()"
+            f"{name}: loss={loss.__name__} is a class; give an instance, {loss.__name__}()"
         )
-    if callable(given) and not hasattr(given, "gradient_hessian"):
-        if not takes_positions(given, 2):
+    if callable(loss) and not hasattr(loss, "gradient_hessian"):
+        if not takes_positions(loss, 2):
             raise ValueError(
-                f"{name}: loss={given!r} is not callable; a loss is a function of (y, scores) "
+                f"{name}: loss={loss!r} is not callable; a loss is a function of (y, scores) "
                 "that returns (gradient, hessian)"
             )
         return
-    missing = [method for method in METHODS if not callable(getattr(given, method, None))]
+    missing = [method for method in METHODS if not callable(getattr(loss, method, None))]
     if missing:
         raise ValueError(
-            f"{name}: loss={given!r} lacks {', '.join(missing)}; a loss is a "
+            f"{name}: loss={loss!r} lacks {', '.join(missing)}; a loss is a "
             "function of (y, scores) that returns (gradient, hessian), or an object with the "
             f"methods {', '.join(METHODS)}"
         )
 
 
 def takes_positions(function, count, *names):
-    """Whether a function accepts ``count`` positional arguments and these names, as far as its signature tells."""
+    """Whether a function can be called with so many arguments by position, and these by name, as far as it says."""
     try:
         inspect.signature(function).bind(*[None] * count, **dict.fromkeys(names))
     except TypeError:
@@ -181,13 +185,13 @@ def takes_positions(function, count, *names):
     return True
 
 
-def name_of(given):
-    """Name of a custom loss."""
-    return getattr(given, "__name__", type(given).__name__)
+def name_of(loss):
+    """Name of a loss that is given."""
+    return getattr(loss, "__name__", type(loss).__name__)
 
 
 class _Sums:
-    """File that keeps only a checksum, because a pickled object may contain all rows."""
+    """A file of which nothing is kept but the checksum: what is given may hold all rows."""
 
     crc = 0
 
@@ -196,7 +200,7 @@ class _Sums:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles sets by the checksums of their elements, because their order differs between processes."""
+    """Pickles sets by the checksums of their elements: their order is another one in every process."""
 
     def persistent_id(self, obj):
         return (
@@ -206,16 +210,16 @@ class _Pickler(pickle.Pickler):
         )
 
 
-def _checksum(given):
-    _Pickler(sums := _Sums(), 4).dump(given)
+def _checksum(loss):
+    _Pickler(sums := _Sums(), 4).dump(loss)
     return sums.crc
 
 
-def shown(given):
-    """Description of a loss or metric in a model file: a built-in name, or name and checksum of a custom one."""
-    if isinstance(given, str):
-        return given
+def shown(loss):
+    """What a model file says of a loss or a metric: the name of one of ours, or name and checksum of one given."""
+    if isinstance(loss, str):
+        return loss
     try:
-        return f"{name_of(given)} with the checksum {_checksum(given):08x}"
-    except Exception:  # pickling can raise any error; the name is enough
-        return name_of(given)
+        return f"{name_of(loss)} with the checksum {_checksum(loss):08x}"
+    except Exception:  # whatever pickling may raise: a name alone is enough to read
+        return name_of(loss)

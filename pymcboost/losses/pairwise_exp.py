@@ -7,7 +7,8 @@ from pymcboost._kernels import pairwise_weights as _weights
 from pymcboost.losses.blocks import SMALLEST
 from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
 
-exp, log = elementary.exp, elementary.log
+exp = elementary.exp
+log = elementary.log
 
 
 class PairwiseExp(Pairwise):
@@ -30,7 +31,7 @@ class PairwiseExp(Pairwise):
 class ExpBlocks(PairwiseBlocks):
     """Weights divided by exp(``log_scale``), so that they neither vanish nor overflow when all margins grow.
 
-    The sum of the terms exp(0) of the true classes is stored separately in ``diagonal``, in the scale of the weights.
+    The sum of the terms exp(0) of the own classes is kept apart in ``diagonal``, in the scale of the stored weights.
     """
 
     def __init__(self, data, n_threads):
@@ -38,25 +39,26 @@ class ExpBlocks(PairwiseBlocks):
         self._total_weight = float(data.weight.sum())
 
     def start(self, scores=None):
-        """Compute the weights for raw scores (m, K), or for F = 0."""
+        """Weights of given raw scores (m, K), or of F = 0."""
         weight = self.data.weight[:, None]
         self.mass = self._total_weight * (self.data.n_classes - 1)
         top, total = self._total(scores)
         self._rescale(top + log(total) - log(self.mass))
-        for rows, minus_rho, own in self._margins(scores):
-            minus_rho[own] = -np.inf
+        for rows, minus_rho, is_own_class in self._margins(scores):
+            minus_rho[is_own_class] = -np.inf
             minus_rho -= self.log_scale
             exp(minus_rho, out=minus_rho)
             minus_rho *= weight[rows]
-            self._store(rows, minus_rho, own)
-            del minus_rho, own
+            self._store(rows, minus_rho, is_own_class)
+            del minus_rho, is_own_class
 
     def _total(self, scores):
         """Largest -rho, and the sum of the weights divided by its exponential."""
         weight = self.data.weight[:, None]
-        top, total = -np.inf, 0.0
-        for rows, minus_rho, own in self._margins(scores):
-            minus_rho[own] = -np.inf
+        top = -np.inf
+        total = 0.0
+        for rows, minus_rho, is_own_class in self._margins(scores):
+            minus_rho[is_own_class] = -np.inf
             here = minus_rho.max(initial=-np.inf)
             if here > top:
                 total *= exp(top - here) if total else 0.0
@@ -65,11 +67,11 @@ class ExpBlocks(PairwiseBlocks):
             exp(minus_rho, out=minus_rho)
             minus_rho *= weight[rows]
             total += float(np.sum(minus_rho))
-            del minus_rho, own
+            del minus_rho, is_own_class
         return top, total
 
     def _sum(self, table):
-        """Sum of all entries of a table."""
+        """Sum of a table."""
         return float(np.add.reduce(table, axis=None))  # what the method sum calls
 
     def _rescale(self, log_scale):
@@ -84,32 +86,36 @@ class ExpBlocks(PairwiseBlocks):
         return out
 
     def tables_at(self, h, w):
-        """Tables for `update` when w was not fitted."""
+        """Tables that `update` needs when w was not fitted."""
         return self.side_tables(h)
 
     def update(self, h, w, tables, minus=None):
         """Add h w to F (w: (K,), h: (m,) +-1; tables: those of h before the update).
 
-        If ``minus`` (K,) is given, it is added where h = -1 instead of -w.
+        With ``minus`` (K,), that is added where h = -1 in place of -w.
         """
         if self.large:
-            self._update_in_blocks(h, w, tables, -w if minus is None else minus)
+            self._update_in_blocks(h, w, tables, minus=-w if minus is None else minus)
             return
         factor = exp(w[None, :] - w[:, None])
         inverse = 1.0 / factor if minus is None else exp(minus[None, :] - minus[:, None])
         mass = self._sum(tables[0] * factor) + self._sum(tables[1] * inverse)
         scale = self.mass / mass
         _weights.exp_update(
-            self.gradient, h, self._starts, self._classes, factor * scale, inverse * scale, SMALLEST, self._factors,
+            self.gradient,
+            h,
+            self._starts,
+            self._classes,
+            factor * scale,
+            inverse * scale,
+            SMALLEST,
+            self._factors,
             self.n_threads,
-        )  # fmt: skip
+        )
         self._rescale(self.log_scale - log(scale))
 
     def _update_in_blocks(self, h, w, tables, minus):
-        """Version of `update` without further tables: a factor is exp(w_r) exp(-w_c).
-
-        ``tables`` may be a folded table.
-        """
+        """`update` that makes no other table: a factor is exp(w_r) exp(-w_c). ``tables`` may be folded into one."""
         rows = np.zeros(len(w))
         for table, of in zip(tables, (w, minus), strict=False):
             rows += exp(-of) * np.einsum("cr,r->c", table, exp(of))

@@ -1,4 +1,4 @@
-"""Losses stored row by row: scores, gradients and integers for trees with vector leaves."""
+"""Row after row: scores, gradients and integers for trees with vector leaves."""
 
 import math
 
@@ -7,66 +7,70 @@ import numpy as np
 from pymcboost._kernels import vector_loss as _vector_loss
 from pymcboost._kernels.exact import is_wide, magic_of, refined, total, unit_of, units_of
 
-# If the sum of the gradients is below this share of the weights, they are only rounding errors.
+# Gradients whose sum is below this share of the weights are rounding.
 SMALLEST_GRADIENT = 1e-12
-# Limits of integer sums. 64-bit sums stay below `WIDE_ROOM`, so that rounding in double precision is far below one
+# Integer sums stay below this; those of 64 bits below `WIDE_ROOM`, so that rounding in double precision is far below a
 # unit, and the integers of a row below `ROW_ROOM`.
-INTEGER_ROOM, WIDE_ROOM, ROW_ROOM = 2.0**31 * (1 - 2.0**-9), 2.0**44, 2.0**30
-# With more scores than this, they are stored without many unused lanes.
+INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
+WIDE_ROOM = 2.0**44
+ROW_ROOM = 2.0**30
+# Scores of more numbers than these are stored without many unused lanes.
 LARGE_SCORES = 1 << 20
-# Number of values that NumPy processes at once, so that they stay in the cache; and size of the leaf tables summed at
-# once.
+# Numbers that NumPy works on at once: they stay in the cache. Numbers of tables of leaves that are summed at once.
 CHUNK, TABLES = 1 << 15, 1 << 17
-# Number of rows that a thread sums at once if there is a single leaf.
+# Rows of a leaf that one thread sums at a time, where there is only one leaf.
 PIECE = 4096
-# Lanes of a block for many classes.
+# Lanes of a block of many classes.
 LANES = 16
-# Score in unused lanes.
+# Score in the lanes of no class.
 UNUSED = -1e30
-# Sums of leaves use smaller units if their terms have fewer bits than this on average.
+# Sums of leaves are taken in smaller units where their terms have fewer bits than these in the mean.
 SMALL_BITS = 16
-# Share of the mean curvature that is added to each class's curvature, for classes that do not occur in a leaf.
+# Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
 RIDGE = 0.05
 
 
 def row_layout(n_classes):
-    """Lanes of a block, number of blocks, and their product, for the classes and one more lane for the weight."""
-    lanes = 4 if n_classes < 4 else 8 if n_classes < 8 else 16
+    """Lanes of a block, blocks and their product, for the classes and one lane more for the weight."""
+    if n_classes < 4:
+        lanes = 4
+    else:
+        lanes = 8 if n_classes < 8 else 16
     blocks = n_classes // lanes + 1
     return lanes, blocks, lanes * blocks
 
 
 def scale_of(n_rows, total, largest):
-    """Power of two that scales numbers to integers, given the number of rows, the total, and the largest of a row."""
+    """Power of two by which numbers of so many rows become integers: what they sum up to, and the largest of a row."""
     if not is_wide(n_rows):
         return power_of_two((INTEGER_ROOM - n_rows) / total)
     return power_of_two(min((WIDE_ROOM - n_rows) / total, ROW_ROOM / largest))
 
 
 def _range_of(comm, array):
-    """Smallest and largest number over all workers."""
+    """Least and largest of the numbers of all workers."""
     ends = comm.maximum(
         np.array([-array.min(initial=np.inf), array.max(initial=-np.inf)], dtype=np.float64)
     )
     return -float(ends[0]), float(ends[1])
 
 
-def _those(leaves, rows, leaf_start):
-    """Rows of these leaves, and the start of each leaf."""
+def _rows_of_leaves(leaves, rows, leaf_start):
+    """Rows of these leaves, and where those of each begin."""
     if len(leaves) == len(leaf_start) - 1:
         return rows, leaf_start
     count = np.diff(leaf_start)[leaves]
-    its = [rows[leaf_start[j] : leaf_start[j + 1]] for j in leaves]
-    return np.concatenate(its), np.concatenate(([0], np.cumsum(count)))
+    rows_of_leaves = [rows[leaf_start[j] : leaf_start[j + 1]] for j in leaves]
+    return np.concatenate(rows_of_leaves), np.concatenate(([0], np.cumsum(count)))
 
 
 def power_of_two(x):
-    """Largest power of two that is at most x."""
+    """Largest power of two up to x."""
     return math.ldexp(0.5, math.frexp(x)[1])
 
 
 class Integers:
-    """Gradients of the rows (m, width) as integers (blocks, m, lanes), for growing trees.
+    """Gradients of the rows (m, width) as integers (blocks, m, lanes), which trees are grown on.
 
     Parameters
     ----------
@@ -92,32 +96,31 @@ class Integers:
     """
 
     def __init__(self, data, n_threads, n_columns=None, rows=None):
-        self.data, self.n_threads, self.n_columns = data, n_threads, n_columns or data.n_classes
+        self.data = data
+        self.n_threads = n_threads
+        self.n_columns = n_columns or data.n_classes
         self.lanes, self.blocks, self.width = row_layout(self.n_columns)
         self.gradient = data.zeros((data.n_rows if rows is None else rows, self.width), np.float32)
-        self._integers = None  # allocated when needed, because splits may be searched on others
+        self._integers = None  # splits may be found on others
 
     def _scale(self, weight, top):
-        """Power of two that scales gradients to integers; ``top`` is the sum of their magnitudes."""
+        """Power of two by which gradients become integers, ``top`` their sum."""
         n = self.data.total_rows
         return scale_of(n, top, self._largest(weight) if is_wide(n) else 0.0)
 
     def _quantise(self, weight, scale, units, size=1.0, total=None):
-        """Convert gradients (scale per 1) and weights (units per 1) to integers; ``size`` bounds the norm of a row.
+        """Gradients (scale per 1) and weights (units per 1) as integers; no row's vector is longer than ``size``.
 
-        total : sum of the weights of all rows; None if they are equal.
+        total : sum of the weights of all rows; None where they are equal.
         """
         self.gain_unit = units / scale / scale
-        self.row_error, self.rows_per_weight = (
-            0.0,
-            1.0,
-        )  # equal rows with equal weights have equal integers
+        # equal rows of equal weights have the same integers
+        self.row_error = 0.0
+        self.rows_per_weight = 1.0
         if total is not None:
             n = self.data.total_rows
             halves = math.sqrt(self.n_columns) + size * scale / units
-            self.row_error = (
-                0.5 * halves + 2.0**-22 * INTEGER_ROOM / n
-            )  # includes the rounding of float32
+            self.row_error = 0.5 * halves + 2.0**-22 * INTEGER_ROOM / n  # and those of float32
             self.rows_per_weight = n / (total * units)
         if self._integers is None:
             self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
@@ -127,13 +130,15 @@ class Integers:
         return self._integers
 
     def _largest(self, weight):
-        """Upper bound of w |g| over the rows of all workers."""
-        one = _range_of(self.data.comm, weight)[1]
-        return max(map(abs, _range_of(self.data.comm, self.gradient))) * (one if one > 0 else 1.0)
+        """Largest w |g| of the rows of all workers, or more."""
+        heaviest = _range_of(self.data.comm, weight)[1]
+        return max(map(abs, _range_of(self.data.comm, self.gradient))) * (
+            heaviest if heaviest > 0 else 1.0
+        )
 
 
 class Rows(Integers):
-    """A loss on the training rows.
+    """A loss at work on the training rows.
 
     Parameters
     ----------
@@ -155,11 +160,13 @@ class Rows(Integers):
 
     def __init__(self, loss, data, n_threads):
         super().__init__(data, n_threads)
-        self.loss, self.link = loss, loss.link
-        self.shift_invariant, self.curvature = loss.shift_invariant, None
+        self.loss = loss
+        self.link = loss.link
+        self.shift_invariant = loss.shift_invariant
+        self.curvature = None
         self.summed = True
         K = data.n_classes
-        # Large data avoid many unused lanes. Rows of several blocks would not stay in the cache anyway.
+        # Large data do without unused lanes where these are many; rows of several blocks would not stay in the cache.
         compact = (
             data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
         )
@@ -168,32 +175,34 @@ class Rows(Integers):
         self._weigh()
 
     def _weigh(self):
-        data, n = self.data, self.data.total_rows
+        data = self.data
+        n = self.data.total_rows
         least, largest = _range_of(data.comm, data.weight)
         self.uniform = least == largest
-        self.weight, self.largest = data.weight[:0] if self.uniform else data.weight, 1.0
-        self.total, self.units, self.bound_scale = float(n), 1.0, data.bound_scale
+        self.weight = data.weight[:0] if self.uniform else data.weight
+        self.largest = 1.0
+        self.total = float(n)
+        self.units = 1.0
+        self.bound_scale = data.bound_scale
         if not self.uniform:
-            self.largest, self.total = (
-                largest,
-                float(data.comm.sum(data.weight.sum(keepdims=True))[0]),
-            )
+            self.largest = largest
+            self.total = float(data.comm.sum(data.weight.sum(keepdims=True))[0])
             self.units = scale_of(n, self.total, largest)
 
     def least(self, weight):
-        """Convert a minimum weight to integer units, so that rounding does not refuse a weight that is just allowed."""
+        """A least weight in the units of the integers (just allowed is allowed, whatever the rounding)."""
         room = WIDE_ROOM if is_wide(self.data.total_rows) else INTEGER_ROOM
         return max(1, int(np.ceil(min(weight * self.units * (1 - 1e-9), room))))
 
     def start(self, scores=None):
-        """Set the raw scores (m, K); zeros if None."""
+        """Take over raw scores (m, K), or zeros."""
         K = self.data.n_classes
         self.F[:, :K] = 0.0 if scores is None else scores
         self.F[:, K:] = UNUSED
         self._sums = self.loss.follow(self, None, np.zeros(self.data.n_rows, dtype=np.int32))
 
     def add(self, value, leaf):
-        """Add value[leaf] to F; value is (n_leaves, width)."""
+        """F += value[leaf], value (n_leaves, width)."""
         self._sums = self.loss.follow(self, value, leaf)
 
     def value(self):
@@ -202,31 +211,32 @@ class Rows(Integers):
         return total(loss * self.weight if len(self.weight) else loss)
 
     def integers(self, key=None):
-        """Gradients and weights as integers (blocks, m, lanes); None if nothing is left to learn."""
+        """Gradients and weights as integers (blocks, m, lanes), or None where nothing is left to learn."""
         return self.rounded(self, self._sums, self.unit())
 
-    def unit(self, more=1.0):
-        """Unit of the sums of w |g|, for gradients up to ``more`` times the bound."""
-        return unit_of(1.001 * more * self.largest * self.bound(), self.data.total_rows)
+    def unit(self, times=1.0):
+        """Unit of the sums of w |g|, of gradients up to so many times a gradient."""
+        return unit_of(1.001 * times * self.largest * self.bound(), self.data.total_rows)
 
     def bound(self):
-        """Upper bound of the gradients."""
-        known = self.loss.bound(self.data.n_classes)
+        """No gradient is larger."""
+        bound = self.loss.bound(self.data.n_classes)
         return (
             max(abs(end) for end in _range_of(self.data.comm, self.gradient))
-            if known is None
-            else known
+            if bound is None
+            else bound
         )
 
     def parts(self, n):
-        """Slices of the rows with about ``n`` numbers each."""
-        m, step = self.data.n_rows, 1 + n // self.data.n_classes
+        """Slices of the rows with about so many numbers each."""
+        m = self.data.n_rows
+        step = 1 + n // self.data.n_classes
         return (slice(begin, min(begin + step, m)) for begin in range(0, m, step))
 
     def rounded(self, on, sums, unit):
-        """Gradients of ``on`` as integers; None if they are only rounding errors.
+        """The gradients of ``on`` as integers; None where they are rounding.
 
-        sums : sums of w |g| by lane in this unit, or None.
+        sums : those of w |g| by lane in this unit, or None.
         """
 
         def sizes(magic):
@@ -242,12 +252,12 @@ class Rows(Integers):
         scale = on._scale(self.weight, top + error)
         if self.uniform:
             return on._quantise(self.weight, scale, self.units)
-        # The norm of a vector whose entries add up to 0 is at most sqrt(2) times the bound.
+        # A vector whose numbers add up to 0 is not longer than the root of 2 times the bound.
         size = math.sqrt(2 if self.shift_invariant else self.data.n_classes) * self.bound()
         return on._quantise(self.weight, scale, self.units, size, self.total)
 
     def directions(self, n_columns):
-        """Gradients in ``n_columns`` random directions of the classes, used only to search splits."""
+        """The gradients in ``n_columns`` random directions of the classes, for the search of splits alone."""
         self.summed = False
         return Directions(self, n_columns)
 
@@ -261,7 +271,7 @@ class Rows(Integers):
 
         n = self.data.total_rows * self.width
         top, _ = refined(
-            self.data.comm, squares, n, unit_of(1.01 * self.largest * self.bound() ** 2, n)
+            self.data.comm, squares, n, unit=unit_of(1.01 * self.largest * self.bound() ** 2, n)
         )
         return top / self.data.total_rows
 
@@ -274,16 +284,13 @@ class Rows(Integers):
         )
 
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
-        """Optimal steps (n_leaves, K) for the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
+        """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
         return self.loss.leaf_steps(self, rows, leaf_start, full, l2)
 
     def leaf_values(self, rows, leaf_start, full, l2, largest, rate, kept=None):
-        """Leaf vectors (n_leaves, width) to add to scores.
+        """Vectors (n_leaves, width) that are added to scores: `leaf_steps`, cut, less their mean, times the rate.
 
-        They are clipped `leaf_steps` minus their mean, times the learning rate.
-
-        ``kept``: float32 (n_leaves, 2, width), is filled with the result of `leaf_sums`. Only for softmax without
-        workers.
+        ``kept``: float32 (n_leaves, 2, width), gets what `leaf_sums` gives. Only of softmax without workers.
         """
         if not self.loss.steps_of_sums or full or self.data.comm.size > 1:
             step = self.leaf_steps(rows, leaf_start, full, l2)
@@ -292,10 +299,12 @@ class Rows(Integers):
         magic = np.full(
             self.width, magic_of(self._unit_of_ones(self.loss.bound(self.data.n_classes), count))
         )
-        how = self.data.n_classes, SMALL_BITS, l2, largest, rate
-        value, again = self._values_in_unit(rows, leaf_start, magic, how, kept)
+        step_options = self.data.n_classes, SMALL_BITS, l2, largest, rate
+        value, again = self._values_in_unit(rows, leaf_start, magic, step_options, kept)
         if len(again):
-            sums = self._in_own_units(self.gradient, *_those(again, rows, leaf_start), count[again])
+            sums = self._in_own_units(
+                self.gradient, *_rows_of_leaves(again, rows, leaf_start), count[again]
+            )
             if kept is not None:
                 kept[again, :, : sums.shape[2]] = sums
             step = self.loss.steps_of(sums, l2)
@@ -304,12 +313,12 @@ class Rows(Integers):
             )
         return value
 
-    def _values_in_unit(self, rows, leaf_start, magic, how, kept=None):
-        at = rows, leaf_start, magic, how, self.n_threads, kept
-        return _vector_loss.softmax_values(self.gradient, self.weight, self.lanes, *at)
+    def _values_in_unit(self, rows, leaf_start, magic, step_options, kept=None):
+        arguments = rows, leaf_start, magic, step_options, self.n_threads, kept
+        return _vector_loss.softmax_values(self.gradient, self.weight, self.lanes, *arguments)
 
     def leaf_curvature(self, rows, leaf_start, l2=0.0):
-        """Curvatures (n_leaves, K) that divide the diagonal steps."""
+        """Curvatures (n_leaves, K) that steps along each score alone are divided by."""
         return self.loss.leaf_curvature(self, rows, leaf_start, l2)
 
     def leaf_sums(self, rows, leaf_start):
@@ -321,29 +330,30 @@ class Rows(Integers):
         return self._in_ones(self.curvature, rows, leaf_start)[:, 0]
 
     def _in_ones(self, of, rows, leaf_start):
-        """Sums like `leaf_sums`, for these gradients, over the rows of all workers.
+        """Sums as `leaf_sums`, of these gradients of the rows of all workers.
 
-        Units follow from the bound of the gradients. If sums are small in these units, the leaf gets its own unit.
+        Units follow from the bound of the gradients. Where sums are small in them, they follow from the leaf's own.
         """
-        count, known = (
-            self.data.comm.sum(leaf_start[1:] - leaf_start[:-1]),
-            self.loss.bound(self.data.n_classes),
-        )
-        found, again = None, np.arange(len(count))
-        if known is not None:
-            found, again = self._in_unit(
-                of, rows, leaf_start, magic_of(self._unit_of_ones(known, count)), count
+        count = self.data.comm.sum(leaf_start[1:] - leaf_start[:-1])
+        bound = self.loss.bound(self.data.n_classes)
+        sums = None
+        again = np.arange(len(count))
+        if bound is not None:
+            sums, again = self._in_unit(
+                of, rows, leaf_start, magic=magic_of(self._unit_of_ones(bound, count)), count=count
             )
         if len(again):
-            own = self._in_own_units(of, *_those(again, rows, leaf_start), count[again])
-            if found is None:
-                return own
-            found[again] = own
-        return found
+            sums_in_own_units = self._in_own_units(
+                of, *_rows_of_leaves(again, rows, leaf_start), count[again]
+            )
+            if sums is None:
+                return sums_in_own_units
+            sums[again] = sums_in_own_units
+        return sums
 
-    def _unit_of_ones(self, known, count):
-        """Common unit of the sums of all leaves, for gradients up to ``known``."""
-        return unit_of(1.001 * known * self.largest, int(count.max()))
+    def _unit_of_ones(self, bound, count):
+        """Unit of the sums of all leaves, of gradients up to ``bound``."""
+        return unit_of(1.001 * bound * self.largest, int(count.max()))
 
     def _in_own_units(self, of, rows, leaf_start, count):
         magic = magic_of(units_of(1.001 * self._bounds(of, rows, leaf_start), count[:, None]))
@@ -351,33 +361,37 @@ class Rows(Integers):
         return _vector_loss.in_ones(sums, magic, self.data.n_classes, count)[0]
 
     def _in_unit(self, of, rows, leaf_start, magic, count):
-        """Sums of all leaves in a single unit, and the leaves whose sums are small in it.
+        """Sums of all leaves in one unit, and the leaves where they are small in it.
 
-        With many classes, a few leaves are summed at a time, so that they stay in the cache.
+        Sums of many classes are taken for some leaves at a time, which stay in the cache.
         """
-        n, K, comm = len(count), self.data.n_classes, self.data.comm
+        n = len(count)
+        K = self.data.n_classes
+        comm = self.data.comm
         step = n if comm.size > 1 else 1 + TABLES // self.width
         if step >= n:
             magic = np.full((n, self.width), magic)
             return _vector_loss.in_ones(
                 comm.sum(self._in_units(of, rows, leaf_start, magic)), magic, K, count << SMALL_BITS
             )
-        found, again = np.empty((n, 2, K)), []
+        sums_of_leaves = np.empty((n, 2, K))
+        again = []
         for begin in range(0, n, step):
             part = slice(begin, min(begin + step, n))
             magics = np.full((part.stop - begin, self.width), magic)
-            sums = self._in_units(of, rows, leaf_start[begin : part.stop + 1], magics)
-            found[part], small = _vector_loss.in_ones(sums, magics, K, count[part] << SMALL_BITS)
+            sums = self._in_units(of, rows, leaf_start[begin : part.stop + 1], magic=magics)
+            sums_of_leaves[part], small = _vector_loss.in_ones(
+                sums, magics, K, count[part] << SMALL_BITS
+            )
             again.append(begin + small)
-        return found, np.concatenate(again)
+        return sums_of_leaves, np.concatenate(again)
 
     def _in_units(self, of, rows, leaf_start, magic):
         if len(magic) > 1:
             return _vector_loss.leaf_sums(
                 of, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads
             )
-        # One thread sums a leaf. A single leaf is divided into pieces, so that several threads can work; sums of
-        # integers are exact.
+        # A leaf is summed by one thread: a single one in pieces, for several threads. The sums are of integers.
         begin, end = leaf_start.tolist()
         start = np.append(np.arange(begin, max(begin + 1, end), PIECE), end)
         magic = np.repeat(magic, len(start) - 1, axis=0)
@@ -387,14 +401,14 @@ class Rows(Integers):
         return sums.sum(axis=0, keepdims=True)
 
     def _bounds(self, of, rows, leaf_start):
-        """Bounds of w |g| in every leaf, independent of how rows are divided among workers: (n_leaves, width)."""
+        """Bounds of w |g| in every leaf, of the rows of all workers however divided: (n_leaves, width)."""
         bounds = self.data.comm.maximum(
             _vector_loss.leaf_bounds(of, self.lanes, rows, leaf_start, self.n_threads)
         )
         return bounds * self._heaviest(rows, leaf_start)
 
     def _heaviest(self, rows, leaf_start):
-        """Largest weight in every leaf, over the rows of all workers: (n_leaves, 1)."""
+        """Largest weight in every leaf, of the rows of all workers: (n_leaves, 1)."""
         if not self.uniform:
             return self.data.comm.maximum(_vector_loss.leaf_weights(self.weight, rows, leaf_start))[
                 :, None
@@ -402,7 +416,7 @@ class Rows(Integers):
         return np.ones((len(leaf_start) - 1, 1))
 
     def leaf_newton(self, rows, leaf_start):
-        """Yield softmax's gradient (K,) and Hessian (K, K) of every leaf, for a vector added to all of its scores."""
+        """Yield softmax's gradient (K,) and Hessian (K, K) of every leaf, were one vector added to its scores."""
         comm = self.data.comm
         K = self.data.n_classes
         shape = K + 1, self.width
@@ -429,7 +443,7 @@ class Rows(Integers):
                 yield ones[K, :K], ones[:K, :K]
 
     def newton_steps(self, rows, leaf_start, l2=0.0):
-        """Newton steps of the leaves with the full Hessian and a ridge; worker 0 computes them, as CPUs may differ."""
+        """Newton steps of the leaves with the whole Hessian and a ridge; those of worker 0, as CPUs may differ."""
         K = self.data.n_classes
         step = np.empty((len(leaf_start) - 1, K))
         for j, (g, H) in enumerate(self.leaf_newton(rows, leaf_start)):
@@ -439,7 +453,7 @@ class Rows(Integers):
 
 
 class Directions(Integers):
-    """Gradients of a loss in a few random directions of the classes, drawn again for every tree.
+    """The gradients of a loss in a few directions of the classes, drawn anew for every tree.
 
     A direction has a sign for each class, + for a random half of them; the gradient of a row in it is the signed sum
     over the classes. Signs come in equal numbers where the gradients of a row have the sum 0: a direction of one sign
@@ -457,27 +471,32 @@ class Directions(Integers):
         self.loss = loss
 
     def integers(self, key):
-        """See `Rows.integers`; in the directions of this key."""
-        loss, signs = self.loss, self.draw(key)
+        """As `Rows.integers`, in the directions of this key."""
+        loss = self.loss
+        signs = self.draw(key)
         unit = self.unit(signs)
         sums = _vector_loss.project(
-            loss.gradient, signs, loss.weight, self.lanes, magic_of(unit), self.gradient, self.n_threads
-        )  # fmt: skip
+            loss.gradient,
+            signs,
+            loss.weight,
+            self.lanes,
+            magic_of(unit),
+            self.gradient,
+            self.n_threads,
+        )
         return loss.rounded(self, sums, unit)
 
     def unit(self, signs):
         """Unit of the sums of w |g| in these directions."""
         sign = (
             signs[0, 0] if self.n_columns <= self.lanes else np.abs(signs).max()
-        )  # all signs in one block have the same size
+        )  # those of one block are alike
         return self.loss.unit(self.data.n_classes * abs(float(sign)))
 
     def draw(self, key):
-        """Draw directions (K, width), 0 in unused lanes.
-
-        With several blocks, a class has nonzero entries in only one.
-        """
-        K, n = self.data.n_classes, self.n_columns
+        """Directions (K, width), 0 in unused lanes. Where they fill several blocks, a class has signs in one."""
+        K = self.data.n_classes
+        n = self.n_columns
         draw = _vector_loss.half_signs if self.loss.shift_invariant else _vector_loss.any_signs
         signs = draw(key, K, n, self.width)
         if n > self.lanes:

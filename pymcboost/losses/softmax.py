@@ -40,9 +40,18 @@ class Softmax(Loss):
     def follow(self, rows, value, leaf):
         """See `Loss.follow`."""
         return _vector_loss.gradient(
-            rows.F, value, leaf, rows.data.y, rows.weight, _vector_loss.SOFTMAX, rows.lanes, magic_of(rows.unit()),
-            rows.gradient, rows.n_threads, rows.summed,
-        )  # fmt: skip
+            rows.F,
+            value,
+            leaf,
+            rows.data.y,
+            rows.weight,
+            _vector_loss.SOFTMAX,
+            rows.lanes,
+            magic_of(rows.unit()),
+            rows.gradient,
+            rows.n_threads,
+            rows.summed,
+        )
 
     def curvature(self, F, y):
         """See `Loss.curvature`."""
@@ -56,8 +65,10 @@ class Softmax(Loss):
         return self.steps_of(rows.leaf_sums(leaf_rows, leaf_start), l2)
 
     def steps_of(self, sums, l2):
-        """Diagonal steps (n_leaves, K) from the result of `Rows.leaf_sums`, which is overwritten."""
-        K, step, size = sums.shape[2], sums[:, 0], sums[:, 1]
+        """Steps (n_leaves, K) along each score alone from what `Rows.leaf_sums` gives, which is overwritten."""
+        K = sums.shape[2]
+        step = sums[:, 0]
+        size = sums[:, 1]
         size += l2
         np.maximum(size, 1e-30, out=size)
         step *= (K - 1) / K

@@ -1,7 +1,7 @@
-"""Losses in blocks, for rows divided among workers: sums over rows are sums of integers over all workers.
+"""Losses in blocks of rows that are divided among workers: their sums over rows are integers, of all workers.
 
-Each term is a number of units; the unit is a power of two that follows from a bound of the sum of all terms. Values
-that depend on a single row are computed as without workers.
+Each term is a number of units, a power of two that follows from a bound of the sum of all terms. What depends on one
+row alone is computed as without workers.
 """
 
 import math
@@ -14,14 +14,15 @@ from pymcboost._kernels.exact import total, unit_of
 from pymcboost.losses.pairwise_exp import ExpBlocks
 from pymcboost.losses.pairwise_log import LogBlocks
 
-exp, log = elementary.exp, elementary.log
+exp = elementary.exp
+log = elementary.log
 
-# Number of bits of the sum of all terms.
+# Sums of all terms have so many bits.
 SUM_BITS = 61
 
 
 class Units:
-    """Sums of terms whose magnitudes add up to at most ``bound``.
+    """Sums of terms whose sizes add up to at most ``bound``.
 
     Parameters
     ----------
@@ -33,7 +34,8 @@ class Units:
     """
 
     def __init__(self, loss, bound, n_columns, n=2):
-        self._loss, self._comm = loss, loss.data.comm
+        self._loss = loss
+        self._comm = loss.data.comm
         self._by = math.ldexp(1.0, SUM_BITS - math.frexp(bound)[1])
         n_blocks, _, lanes = loss.gradient.shape
         self._partial = np.zeros(
@@ -43,7 +45,8 @@ class Units:
 
     def of_columns(self, h):
         """Sums of the gradient's columns: see `losses.blocks.ColumnSums`."""
-        loss, rows = self._loss, self._loss.column_sums
+        loss = self._loss
+        rows = self._loss.column_sums
         _weights.column_units(
             loss.gradient,
             h,
@@ -57,12 +60,23 @@ class Units:
         return self._of_all()
 
     def of_trial(self, h, factor, scratch):
-        """Result of `_kernels.pairwise_weights.log_sums`: (4, K, K)."""
-        loss, rows = self._loss, self._loss.column_sums
+        """What `_kernels.pairwise_weights.log_sums` gives: (4, K, K)."""
+        loss = self._loss
+        rows = self._loss.column_sums
         _weights.log_units(
-            loss.odds, h, loss.data.weight, rows.starts, rows.classes, factor, 1.0 / factor, scratch, self._by,
-            self._partial, self._sums, loss.n_threads,
-        )  # fmt: skip
+            loss.odds,
+            h,
+            loss.data.weight,
+            rows.starts,
+            rows.classes,
+            factor,
+            1.0 / factor,
+            scratch,
+            self._by,
+            self._partial,
+            self._sums,
+            loss.n_threads,
+        )
         return _without_own(self._of_all())
 
     def of_weights(self, h):
@@ -74,19 +88,19 @@ class Units:
 
 
 def _without_own(tables):
-    """Set the entries of the true classes in tables (n, K, K) to 0."""
+    """Tables (n, K, K) with 0 for the own classes."""
     tables.reshape(len(tables), -1)[:, :: tables.shape[1] + 1] = 0.0
     return tables
 
 
 class SummedExp(ExpBlocks):
-    """`ExpBlocks` for rows that are divided among workers."""
+    """`ExpBlocks` of rows that are divided among workers."""
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
         self._total_weight = data.total_weight
         self.mass = self._total_weight * (data.n_classes - 1)
-        # The stored weights add up to the mass, except for rounding in single precision.
+        # What is stored adds up to the mass but for rounding in single precision.
         self._units = Units(self, 1.01 * self.mass, data.n_classes)
 
     def side_tables(self, h):
@@ -94,22 +108,25 @@ class SummedExp(ExpBlocks):
         return self._units.of_weights(h)
 
     def _total(self, scores):
-        comm, largest, K = self.data.comm, self.data.weight_ends[1], self.data.n_classes
+        comm = self.data.comm
+        largest = self.data.weight_ends[1]
+        K = self.data.n_classes
         top = -np.inf
-        for _, minus_rho, own in self._margins(scores):
-            minus_rho[own] = -np.inf
+        for _, minus_rho, is_own_class in self._margins(scores):
+            minus_rho[is_own_class] = -np.inf
             top = max(top, minus_rho.max())
-            del minus_rho, own
+            del minus_rho, is_own_class
         top = float(comm.maximum(np.array([top]))[0])
-        unit, sums = unit_of(largest, self.data.total_rows * K), np.zeros(1, dtype=np.int64)
-        for rows, minus_rho, own in self._margins(scores):
-            minus_rho[own] = -np.inf
+        unit = unit_of(largest, self.data.total_rows * K)
+        sums = np.zeros(1, dtype=np.int64)
+        for rows, minus_rho, is_own_class in self._margins(scores):
+            minus_rho[is_own_class] = -np.inf
             minus_rho -= top
             exp(minus_rho, out=minus_rho)
             minus_rho *= self.data.weight[rows, None]
             minus_rho /= unit
             sums += np.rint(minus_rho, out=minus_rho).astype(np.int64).sum()
-            del minus_rho, own
+            del minus_rho, is_own_class
         return top, int(comm.sum(sums)[0]) * unit
 
     def _sum(self, table):
@@ -117,16 +134,15 @@ class SummedExp(ExpBlocks):
 
 
 class SummedLog(LogBlocks):
-    """`LogBlocks` for rows that are divided among workers."""
+    """`LogBlocks` of rows that are divided among workers."""
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
-        weight, K, self.large = (
-            1.01 * data.total_weight,
-            data.n_classes,
-            False,
-        )  # passes over the rows would add up in floating point
-        self._units, self._trials = Units(self, weight * (K - 1), K), Units(self, weight, K, 4)
+        weight = 1.01 * data.total_weight  # 1%: a pass over the rows adds up in floating point
+        K = data.n_classes
+        self.large = False
+        self._units = Units(self, weight * (K - 1), K)
+        self._trials = Units(self, weight, K, n=4)
         self._every_row = np.ones(data.n_rows, dtype=np.int8)
 
     def trial_tables(self, h, w):

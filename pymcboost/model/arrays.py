@@ -7,7 +7,8 @@ import numpy as np
 from pymcboost.threads import counted
 
 # Number of values that are checked at once, and the bits of -0 in float32.
-PART, NEGATIVE_ZERO = 1 << 20, np.iinfo(np.int32).min
+PART = 1 << 20
+NEGATIVE_ZERO = np.iinfo(np.int32).min
 
 
 def per_class(name, values):
@@ -54,7 +55,8 @@ def finite(name, values, shape):
         raise ValueError(f"{name} has shape {values.shape}, but must have {shape}")
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(values, dtype=np.float32).reshape(shape)
-    flat, negative_zeros = values.reshape(-1), False
+    flat = values.reshape(-1)
+    negative_zeros = False
     # In parts, and copied only if necessary, because leaves of many classes take gigabytes.
     for part in (flat[begin : begin + PART] for begin in range(0, flat.size, PART)):
         if not np.isfinite(part).all():

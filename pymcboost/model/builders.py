@@ -32,7 +32,10 @@ class _Builder:
     def packed(self, feature, nan_left, codes):
         """Bit sets of the codes that splits send left, by split number, as `add_tree` needs them."""
         return (
-            {j: self.categories.packed(feature[j], its, nan_left[j]) for j, its in codes.items()}
+            {
+                j: self.categories.packed(feature[j], codes_left, nan_left[j])
+                for j, codes_left in codes.items()
+            }
             if codes
             else {}
         )
@@ -108,7 +111,11 @@ class EnsembleBuilder(_Builder):
         """Add a tree with one split and one value per class in its leaves as a stump; see `TreesBuilder.add_tree`."""
         low, high = np.asarray(leaf)
         self.add_stump(
-            feature[0], threshold[0], nan_left[0], high, None if np.array_equal(low, -high) else low
+            feature[0],
+            threshold[0],
+            nan_left[0],
+            right=high,
+            left=None if np.array_equal(low, -high) else low,
         )
 
     def extend(self, stumps):
@@ -162,17 +169,23 @@ class TreesBuilder(_Builder):
     """
 
     def __init__(
-        self, n_classes, n_features, vector=False, code=None, decoder="linear", categories=None, entries=False,
+        self,
+        n_classes,
+        n_features,
+        vector=False,
+        code=None,
+        decoder="linear",
+        categories=None,
+        entries=False,
         shared=False,
-    ):  # fmt: skip
+    ):
         super().__init__(n_classes, n_features)
         self._entries = GrowingEntries(self.n_classes, shared) if entries else None
         self.categories = categories
         self._subset = None if categories is None else np.empty(64, dtype=np.int64)
-        self._sets, self._first_set = (
-            [],
-            [0],
-        )  # bits of every set, and the number of sets before each tree
+        # bits of every set, and the number of sets before each tree
+        self._sets = []
+        self._first_set = [0]
         self.decoder = decoder
         self.code = None if code is None else np.array(code, dtype=np.float32)
         self.vector = bool(vector)
@@ -233,17 +246,19 @@ class TreesBuilder(_Builder):
         if self._subset is None:
             return
         places = np.array(sorted(sets), dtype=np.int64)
-        asked = np.zeros(int(np.sum(n_splits)), dtype=np.int64)
-        asked[places] = np.arange(1, len(places) + 1)
+        set_of_split = np.zeros(int(np.sum(n_splits)), dtype=np.int64)
+        set_of_split[places] = np.arange(1, len(places) + 1)
         until = np.searchsorted(places, np.cumsum(n_splits))
-        self._add_sets(asked, [sets[j] for j in places.tolist()], np.diff(until, prepend=0))
+        self._add_sets(set_of_split, [sets[j] for j in places.tolist()], np.diff(until, prepend=0))
 
-    def _add_sets(self, asked, sets, counts):
-        """Add the sets of the latest trees: ``asked`` has a set's number for each split, ``counts`` is by tree."""
+    def _add_sets(self, set_of_split, sets, counts):
+        """Add the sets of the latest trees: ``set_of_split`` has the set's number per split; ``counts`` is by tree."""
         del self._sets[self._first_set[-1] :]
         end = int(self._offset[self._n])
         self._room("_subset", end)
-        self._subset[end - len(asked) : end] = np.where(asked > 0, asked + len(self._sets), 0)
+        self._subset[end - len(set_of_split) : end] = np.where(
+            set_of_split > 0, set_of_split + len(self._sets), 0
+        )
         self._sets += sets
         self._first_set += (self._first_set[-1] + np.cumsum(counts)).tolist()
 
@@ -262,7 +277,8 @@ class TreesBuilder(_Builder):
         sets : dict of int to ndarray of uint8, optional
             As in `add_tree`, by the number of the split among all of them.
         """
-        n, begin = len(n_splits), int(self._offset[self._n])
+        n = len(n_splits)
+        begin = int(self._offset[self._n])
         ends = begin + np.cumsum(n_splits, dtype=np.int64)
         end = int(ends[-1]) if n else begin
         if len(leaf) != end - begin + n or any(
@@ -275,7 +291,8 @@ class TreesBuilder(_Builder):
 
     def _append(self, n, end, ends, feature, threshold, nan_left, right, leaf, cls, base):
         """Append n trees; ``ends`` are the ends of their splits, the last of which is ``end``."""
-        t, begin = self._n, int(self._offset[self._n])
+        t = self._n
+        begin = int(self._offset[self._n])
         # A single test, because usually there is room: eight calls would take a tenth of a small round.
         if end > len(self._feature) or end + t + n > len(self._leaf) or t + n >= len(self._cls):
             for name in ("_feature", "_threshold", "_nan_left", "_right"):
@@ -283,21 +300,25 @@ class TreesBuilder(_Builder):
             self._room("_leaf", end + t + n)
             for name in ("_cls", "_base", "_offset"):
                 self._room(name, t + n + 1)
-        splits, trees = slice(begin, end), slice(t, t + n)
-        self._feature[splits], self._threshold[splits] = feature, threshold
-        self._nan_left[splits], self._right[splits] = nan_left, right
+        splits = slice(begin, end)
+        trees = slice(t, t + n)
+        self._feature[splits] = feature
+        self._threshold[splits] = threshold
+        self._nan_left[splits] = nan_left
+        self._right[splits] = right
         if self._entries is None:
             self._leaf[begin + t : end + t + n] = leaf
         else:
             self._entries.put(begin + t, leaf)
-        self._cls[trees], self._base[trees] = cls, base
+        self._cls[trees] = cls
+        self._base[trees] = base
         self._offset[t + 1 : t + n + 1] = ends
         self._n = t + n
 
     def add_stump(self, feature, threshold, nan_left, right, left=None):
         """Add a stump as a tree with one value per class in its leaves; see `EnsembleBuilder.add_stump`."""
         leaf = np.stack((np.negative(right) if left is None else left, right))
-        self.add_tree([feature], [threshold], [nan_left], [1], leaf)
+        self.add_tree([feature], [threshold], [nan_left], right=[1], leaf=leaf)
 
     def end_round(self):
         """End the round, so that the next tree starts a new one."""
@@ -307,18 +328,26 @@ class TreesBuilder(_Builder):
         """Add all trees of a frozen list with their rounds; their code, if any, replaces the current one."""
         if trees.code is not None:
             self.code = np.array(trees.code, dtype=np.float32)
-        first, none = self._n, -1
+        first = self._n
+        none = -1
         if (trees.subset is None) != (self._subset is None):
             raise ValueError(
                 "the existing rounds and the new ones disagree on which features are "
                 "categories; train a new model"
             )
         self.add_trees(
-            np.diff(trees.offset), trees.feature, trees.threshold, trees.nan_left, trees.right, trees.leaf,
-            none if trees.cls is None else trees.cls, none if trees.base is None else trees.base,
-        )  # fmt: skip
+            np.diff(trees.offset),
+            trees.feature,
+            trees.threshold,
+            trees.nan_left,
+            trees.right,
+            trees.leaf,
+            none if trees.cls is None else trees.cls,
+            none if trees.base is None else trees.base,
+        )
         if self._subset is not None:
-            start, ends = trees.subset_start, trees.offset
+            start = trees.subset_start
+            ends = trees.offset
             counts = np.diff(np.concatenate(([0], np.cumsum(trees.subset > 0)))[ends])
             sets = [trees.subset_bits[a:b] for a, b in zip(start, start[1:], strict=False)]
             self._add_sets(trees.subset, sets, counts)
@@ -332,7 +361,9 @@ class TreesBuilder(_Builder):
         """
         if not 0 <= start <= self._n:
             raise ValueError(f"there is no tree {start}; tree numbers go from 0 to {self._n}")
-        begin, end, n = int(self._offset[start]), int(self._offset[self._n]), self._n
+        begin = int(self._offset[start])
+        end = int(self._offset[self._n])
+        n = self._n
         rounds = [r - start for r in self._rounds[1:] if r > start or start == 0]
         if n - start > (rounds[-1] if rounds else 0):
             rounds.append(n - start)
@@ -361,10 +392,10 @@ class TreesBuilder(_Builder):
             return None, None, None, None
         first = self._first_set[start]
         sets = self._sets[first : self._first_set[self._n]]
-        asked = self._subset[begin:end]
+        set_of_split = self._subset[begin:end]
         starts = np.concatenate(([0], np.cumsum([len(bits) for bits in sets]))).astype(np.int64)
         bits = np.concatenate([np.zeros(0, dtype=np.uint8), *sets])
-        return np.where(asked > 0, asked - first, 0), starts, bits, self.categories
+        return np.where(set_of_split > 0, set_of_split - first, 0), starts, bits, self.categories
 
     def rounds(self):
         """Yield models that add up to the current one: its rounds that have trees."""

@@ -10,7 +10,8 @@ from pymcboost.model.arrays import narrow, running_sums, without_flags
 from pymcboost.model.columns import names_of
 
 # Maximum number of levels of a feature, and of bytes of a level's name in UTF-8.
-MOST_LEVELS, LONGEST_NAME = 65535, 4096
+MOST_LEVELS = 65535
+LONGEST_NAME = 4096
 DENSE = "categorical features must be columns of dense arrays or data frames; give X.toarray()"
 TYPES = ("category", "categorical", "enum", "dictionary")
 # Whole numbers written with a decimal point.
@@ -48,11 +49,9 @@ class Categories:
 
     def shown(self, feature, bits):
         """Levels of a set: their names, or their codes if they have no names."""
-        at = int(np.searchsorted(self.feature, feature))
-        names, codes = (
-            self.names[at],
-            np.flatnonzero(np.unpackbits(bits, bitorder="little")[: self.levels[at]]),
-        )
+        place = int(np.searchsorted(self.feature, feature))
+        names = self.names[place]
+        codes = np.flatnonzero(np.unpackbits(bits, bitorder="little")[: self.levels[place]])
         return codes.tolist() if names is None else [names[code] for code in codes]
 
     def dump(self):
@@ -61,12 +60,14 @@ class Categories:
         return [{"feature": j, "levels": n if names is None else names} for j, n, names in parts]
 
     def encoded(self, X):
-        """Replace named categories in a data frame by codes (NaN for unknown ones); other inputs are unchanged."""
+        """Replace named categories by their codes in a data frame (NaN if unknown); other inputs are unchanged."""
         if not is_frame(X):
             return X
         places = enumerate(self.feature.tolist())
         codes = {
-            j: self.codes_of(at, column_of(X, j)) for at, j in places if self.names[at] is not None
+            j: self.codes_of(place, column_of(X, j))
+            for place, j in places
+            if self.names[place] is not None
         }
         return with_columns(X, codes) if codes else X
 
@@ -85,21 +86,21 @@ class Categories:
 
     def of(self, used):
         """Keep only these features, numbered by their positions in ``used``."""
-        at = [i for i, j in enumerate(self.feature.tolist()) if j in used]
-        names = tuple(self.names[i] for i in at)
+        places = [i for i, j in enumerate(self.feature.tolist()) if j in used]
+        names = tuple(self.names[i] for i in places)
         return Categories(
-            np.searchsorted(used, self.feature[at]).astype(np.int64), self.levels[at], names
+            np.searchsorted(used, self.feature[places]).astype(np.int64), self.levels[places], names
         )
 
-    def codes_of(self, at, column):
-        """Codes of the values in a column, for categorical feature number ``at``: float32."""
-        if at not in self._codes:
-            self._codes[at] = {name: code for code, name in enumerate(self.names[at])}
-        found, texts = factors(column)
-        known = self._codes[at]
-        return np.array([*(known.get(text, np.nan) for text in texts), np.nan], dtype=np.float32)[
-            found
-        ]
+    def codes_of(self, place, column):
+        """Codes of the values in a column, for categorical feature number ``place``: float32."""
+        if place not in self._codes:
+            self._codes[place] = {name: code for code, name in enumerate(self.names[place])}
+        place_of_value, texts = factors(column)
+        code_of_level = self._codes[place]
+        return np.array(
+            [*(code_of_level.get(text, np.nan) for text in texts), np.nan], dtype=np.float32
+        )[place_of_value]
 
     def named(self):
         """Features whose levels have names."""
@@ -112,9 +113,11 @@ class Categories:
     def fill(self, X, texts):
         """Fill the codes of text columns, given as lists by feature number, into an array."""
         for j, column in texts.items():
-            at = int(np.searchsorted(self.feature, j))
-            known = set(self.names[at] or ())
-            X[:, j] = self.codes_of(at, [one if one in known else level_of(one) for one in column])
+            place = int(np.searchsorted(self.feature, j))
+            names = set(self.names[place] or ())
+            X[:, j] = self.codes_of(
+                place, [text if text in names else level_of(text) for text in column]
+            )
 
     def sections(self):
         """Sections of a model file."""
@@ -133,16 +136,14 @@ class Categories:
         if "CATF" not in sections:
             return None
         feature, named = without_flags(sections["CATF"])
-        levels, ends, text = (
-            sections["CATN"].astype(np.int64),
-            sections["CATO"].tolist(),
-            sections["CATS"].tobytes(),
-        )
+        levels = sections["CATN"].astype(np.int64)
+        ends = sections["CATO"].tolist()
+        text = sections["CATS"].tobytes()
         texts = [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
         last = np.cumsum(levels * named)
         names = [
-            texts[end - n : end] if own else None
-            for end, n, own in zip(last, levels, named, strict=True)
+            texts[end - n : end] if has_names else None
+            for end, n, has_names in zip(last, levels, named, strict=True)
         ]
         return cls(feature, levels, tuple(names))
 
@@ -232,8 +233,8 @@ def text_of(value):
 
 def level_of(text):
     """Level of a text cell: whole numbers lose their decimal point. Values that are not text are unchanged."""
-    whole = WHOLE.fullmatch(text) if isinstance(text, str) else None
-    return whole[1] if whole else text
+    integer = WHOLE.fullmatch(text) if isinstance(text, str) else None
+    return integer[1] if integer else text
 
 
 def _values_of(column):
@@ -247,18 +248,20 @@ def factors(column):
     """Index of each value among the distinct values, -1 if it is missing; and the distinct values as text."""
     if hasattr(column, "cat") and hasattr(column, "iloc"):  # pandas
         return column.cat.codes.to_numpy().astype(np.int64), [
-            text_of(one) for one in column.cat.categories.tolist()
+            text_of(value) for value in column.cat.categories.tolist()
         ]
-    known = {}
+    place_of_text = {}
     values = _values_of(column)
     places = [
-        -1 if (text := text_of(one)) is None else known.setdefault(text, len(known))
-        for one in values
+        -1
+        if (text := text_of(value)) is None
+        else place_of_text.setdefault(text, len(place_of_text))
+        for value in values
     ]
-    return np.array(places, dtype=np.int64), list(known)
+    return np.array(places, dtype=np.int64), list(place_of_text)
 
 
-def find(wanted, X, partial=False):
+def find(categorical_features, X, partial=False):
     """Find the `Categories` of training rows according to ``categorical_features``; None if there are none.
 
     ``partial``: other workers have more rows; a column that is missing in these has no levels.
@@ -266,27 +269,31 @@ def find(wanted, X, partial=False):
     Raises
     ------
     ValueError
-        If ``wanted`` fits no columns of X, or a column has too many levels, or is no category at all.
+        If ``categorical_features`` fits no columns of X, or a column has too many levels, or is no category at all.
     """
-    if isinstance(wanted, Categories):
-        return wanted
+    if isinstance(categorical_features, Categories):
+        return categorical_features
     frame = is_frame(X)
-    if wanted is None or (not frame and isinstance(wanted, str) and wanted == "from_dtype"):
+    if categorical_features is None or (
+        not frame and isinstance(categorical_features, str) and categorical_features == "from_dtype"
+    ):
         return None
     X = X if hasattr(X, "shape") else np.asarray(X)
     shape = X.shape
     if len(shape) != 2:
         return None
-    chosen = columns_of(wanted, X, shape[1], frame)
+    chosen = columns_of(categorical_features, X, shape[1], frame)
     if not len(chosen):
         return None
     if hasattr(X, "tocsr"):
         raise ValueError(DENSE)
-    detected = isinstance(wanted, str)
-    names, levels, known = [], [], names_of(X) if frame else None
+    detected = isinstance(categorical_features, str)
+    names = []
+    levels = []
+    column_names = names_of(X) if frame else None
     for j in chosen.tolist():
         column = column_of(X, j) if frame else np.asarray(X)[:, j]
-        shown = f"column {j if known is None else repr(known[j])}"
+        shown = f"column {j if column_names is None else repr(column_names[j])}"
         named = frame and (is_category(column) or is_text(column))
         names.append(_names(column, shown, partial) if named else None)
         if named and detected and not is_category(column):
@@ -314,20 +321,28 @@ def of_texts(texts, names):
         return None
     levels = [_names(texts[j], f"column {names[j]!r}") for j in sorted(texts)]
     return Categories(
-        np.array(sorted(texts)), np.array([len(one) for one in levels]), tuple(levels)
+        np.array(sorted(texts)),
+        np.array([len(column_levels) for column_levels in levels]),
+        tuple(levels),
     )
 
 
-def columns_of(wanted, X, d, frame):
+def columns_of(categorical_features, X, d, frame):
     """Columns that ``categorical_features`` selects, ascending: int64."""
-    if isinstance(wanted, str) and wanted == "from_dtype":
+    if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         return np.array([j for j in range(d) if holds_categories(column_of(X, j))], dtype=np.int64)
-    wanted = np.asarray(wanted)
-    if wanted.dtype.kind in "OU" and all(isinstance(name, str) for name in wanted.ravel().tolist()):
+    categorical_features = np.asarray(categorical_features)
+    if categorical_features.dtype.kind in "OU" and all(
+        isinstance(name, str) for name in categorical_features.ravel().tolist()
+    ):
         names = names_of(X) if frame else None
-        unknown = [name for name in wanted.ravel().tolist() if names is None or name not in names]
+        unknown = [
+            name
+            for name in categorical_features.ravel().tolist()
+            if names is None or name not in names
+        ]
         if unknown:
-            there = (
+            remedy = (
                 f"the columns are {', '.join(map(repr, names[:10]))}"
                 if names is not None
                 else (
@@ -335,18 +350,29 @@ def columns_of(wanted, X, d, frame):
                     "the categorical columns of a data frame"
                 )
             )
-            raise ValueError(f"categorical_features: there is no column {unknown[0]!r}; {there}")
-        return np.unique([names.index(name) for name in wanted.ravel().tolist()]).astype(np.int64)
-    if wanted.dtype.kind == "b" and wanted.shape == (d,):
-        return np.flatnonzero(wanted)
-    if wanted.ndim == 1 and (wanted.dtype.kind in "iu" or not len(wanted)):
-        if len(wanted) and not -d <= wanted.min() <= wanted.max() < d:
-            unknown = wanted.min() if wanted.min() < -d else wanted.max()
+            raise ValueError(f"categorical_features: there is no column {unknown[0]!r}; {remedy}")
+        return np.unique(
+            [names.index(name) for name in categorical_features.ravel().tolist()]
+        ).astype(np.int64)
+    if categorical_features.dtype.kind == "b" and categorical_features.shape == (d,):
+        return np.flatnonzero(categorical_features)
+    if categorical_features.ndim == 1 and (
+        categorical_features.dtype.kind in "iu" or not len(categorical_features)
+    ):
+        if (
+            len(categorical_features)
+            and not -d <= categorical_features.min() <= categorical_features.max() < d
+        ):
+            unknown = (
+                categorical_features.min()
+                if categorical_features.min() < -d
+                else categorical_features.max()
+            )
             raise ValueError(
                 f"categorical_features: there is no column {unknown}; X has {d} columns, "
                 "numbered from 0"
             )
-        return np.unique(wanted % d).astype(np.int64)
+        return np.unique(categorical_features % d).astype(np.int64)
     raise ValueError(
         f"categorical_features must be 'from_dtype', None, a mask of {d} columns, or a list of "
         "column numbers or names"
@@ -358,13 +384,13 @@ def _names(column, shown, partial=False):
     places, texts = factors(column)
     names = sorted({texts[place] for place in np.unique(places[places >= 0]).tolist()})
     if not (0 if partial else 1) <= len(names) <= MOST_LEVELS:
-        what = (
+        problem = (
             "is missing in all rows"
             if not names
             else f"has {len(names)} levels, but at most {MOST_LEVELS} are supported"
         )
         raise ValueError(
-            f"{shown} {what}; leave it out" + (", or merge rare levels" if names else "")
+            f"{shown} {problem}; leave it out" + (", or merge rare levels" if names else "")
         )
     for name in names:
         try:
@@ -392,9 +418,9 @@ def _n_codes(column, shown, partial):
     if partial and not len(values):
         return 0
     if len(wrong) or not len(values):
-        what = f"holds {wrong[0]:g}" if len(wrong) else "is missing in all rows"
+        problem = f"holds {wrong[0]:g}" if len(wrong) else "is missing in all rows"
         raise ValueError(
-            f"{shown} {what}; numerical categories must be integer codes from 0 to "
+            f"{shown} {problem}; numerical categories must be integer codes from 0 to "
             f"{MOST_LEVELS - 1}. For other values, convert the column of the data frame: "
             "astype('category')"
         )
@@ -403,7 +429,8 @@ def _n_codes(column, shown, partial):
 
 def in_sets(number, start, bits, x, nan_left):
     """Whether values x go left by the sets with these numbers, which count from 1: bool, one per value."""
-    begin, n = start[number - 1], start[number] - start[number - 1]
+    begin = start[number - 1]
+    n = start[number] - start[number - 1]
     inside = (x >= 0) & (x < 8 * n) & (x == np.floor(x))
     code = np.where(inside, x, 0).astype(np.int64)
     return np.where(inside, bits[begin + (code >> 3)] >> (code & 7) & 1, nan_left).astype(bool)

@@ -7,7 +7,8 @@ import numpy as np
 from pymcboost.threads import counted
 
 # Maximum numbers of names and of characters that a message shows.
-SHOWN_NAMES, SHOWN_CHARACTERS = 5, 40
+SHOWN_NAMES = 5
+SHOWN_CHARACTERS = 40
 ENCODE = (
     "encode it as numbers (sklearn.preprocessing.OneHotEncoder, OrdinalEncoder or TargetEncoder)"
 )
@@ -57,16 +58,24 @@ def refuse_repeated_names(X, shown="X"):
 
 def in_order(X, names_of_model):
     """Put the columns of a frame into the order of the model's names; unchanged if either has no names."""
-    given = names_of(X)
-    names = None if given is None else names_of_model()
-    if names is None or given == names:
+    names_of_rows = names_of(X)
+    names = None if names_of_rows is None else names_of_model()
+    if names is None or names_of_rows == names:
         return X
-    there, wanted = set(given), set(names)
-    missing, unknown = [n for n in names if n not in there], [n for n in given if n not in wanted]
-    if missing or unknown or len(given) != len(names) or len(wanted) < len(names):
+    names_present, names_of_training = set(names_of_rows), set(names)
+    missing, unknown = (
+        [n for n in names if n not in names_present],
+        [n for n in names_of_rows if n not in names_of_training],
+    )
+    if (
+        missing
+        or unknown
+        or len(names_of_rows) != len(names)
+        or len(names_of_training) < len(names)
+    ):
         parts = [
-            f"{what} {_listed(them)}"
-            for what, them in (("missing:", missing), ("unknown:", unknown))
+            f"{kind} {_listed(them)}"
+            for kind, them in (("missing:", missing), ("unknown:", unknown))
             if them
         ]
         parts = parts or ["some names occur more than once"]
@@ -82,13 +91,13 @@ def refuse_no_rows(X):
     """Refuse inputs that cannot be a table of numbers: a single row or column of a frame, text, a dictionary, None."""
     name = type(X).__name__
     if hasattr(X, "to_frame") and len(getattr(X, "shape", ())) == 1:  # a Series of pandas or polars
-        how = (
+        remedy = (
             "frame.iloc[[i]] is one row, frame[[name]] one column"
             if hasattr(X, "iloc")
             else "or X.to_frame()"
         )
         raise ValueError(
-            f"X is a {name} of {len(X)} values, not a table of rows; give a data frame: {how}"
+            f"X is a {name} of {len(X)} values, not a table of rows; give a data frame: {remedy}"
         )
     table = any(
         hasattr(X, name) for name in ("shape", "__array__", "column_names", "collect_schema")
@@ -104,8 +113,8 @@ def refuse_dates(X):
     """Refuse date columns, which NumPy and some frames would convert to numbers in arbitrary units."""
     types = getattr(X, "dtypes", None)  # pandas, polars
     types = getattr(getattr(X, "schema", None), "types", []) if types is None else types
-    types = [str(one).lower() for one in (types if np.iterable(types) else [types])]
-    dates = any(one.startswith(("date", "time", "duration")) for one in types)
+    types = [str(dtype).lower() for dtype in (types if np.iterable(types) else [types])]
+    dates = any(dtype.startswith(("date", "time", "duration")) for dtype in types)
     if dates or (isinstance(X, np.ndarray) and X.dtype.kind in "mM"):
         raise ValueError(wrong_value(X) or "X must hold numbers, not dates")
 
@@ -117,10 +126,8 @@ def wrong_value(X, allow_nan=True, text=TEXT):
     """
     if hasattr(X, "tocoo"):
         return _wrong_entry(X.tocoo(), allow_nan)
-    names, frame = (
-        names_of(X),
-        hasattr(X, "shape") and hasattr(X, "columns") and not callable(X.columns),
-    )
+    names = names_of(X)
+    frame = hasattr(X, "shape") and hasattr(X, "columns") and not callable(X.columns)
     try:
         X = X if frame or hasattr(X, "column_names") else np.asarray(X)
         shape = X.shape
@@ -132,12 +139,13 @@ def wrong_value(X, allow_nan=True, text=TEXT):
             or f"X[0] is of type {type(X[0]).__name__}, not a row of numbers; give a table"
         )
     for j in range(shape[1] if len(shape) == 2 else 0):
-        column = np.asarray(
-            X.iloc[:, j] if hasattr(X, "iloc") else X[:, j] if names is None else X[names[j]]
-        )
-        found = _wrong_in(column, allow_nan, text)
-        if found:
-            return f"column {j if names is None else repr(names[j])}: {found}"
+        if hasattr(X, "iloc"):
+            column = X.iloc[:, j]
+        else:
+            column = X[:, j] if names is None else X[names[j]]
+        problem = _wrong_in(np.asarray(column), allow_nan, text)
+        if problem:
+            return f"column {j if names is None else repr(names[j])}: {problem}"
     return None
 
 
@@ -220,9 +228,9 @@ def missing_label(y):
     y = np.asarray(y, dtype=object)
     for row, label in enumerate(y.ravel() if y.ndim and y.size == len(y) else ()):
         try:
-            there = label is not None and bool(label == label)
+            has_label = label is not None and bool(label == label)
         except TypeError:  # the truth of NA == NA is undefined
-            there = False
-        if not there:
+            has_label = False
+        if not has_label:
             return row
     return None

@@ -75,19 +75,18 @@ def explainer(ensemble):
     """Create the `Explainer` of a compact list of stumps or trees (see `Kind.compact`)."""
     from pymcboost._kernels import contributions  # most programs only score
 
-    n, k, cls, base, code = (
-        len(ensemble),
-        ensemble.n_classes,
-        ensemble.cls,
-        ensemble.base,
-        ensemble.code,
-    )
+    n = len(ensemble)
+    k = ensemble.n_classes
+    cls = ensemble.cls
+    base = ensemble.base
+    code = ensemble.code
     offset, feature, threshold, nan_left, right = ensemble.splits()
     none = np.full(n, -1, dtype=np.int64)
-    asked, sets = np.array(feature, dtype=np.int64), ensemble.sets()
+    feature_or_set = np.array(feature, dtype=np.int64)
+    sets = ensemble.sets()
     if sets is not None:  # each set becomes an additional feature with values 0 and 1, see `blocks`
         of_set = np.flatnonzero(sets[0])
-        asked[of_set], threshold = (
+        feature_or_set[of_set], threshold = (
             ensemble.n_features + np.arange(len(of_set)),
             np.array(threshold, dtype=np.float32),
         )
@@ -96,7 +95,7 @@ def explainer(ensemble):
         np.ascontiguousarray(offset, dtype=np.int64),
         np.ascontiguousarray(feature, dtype=np.int64),
         np.ascontiguousarray(right, dtype=np.int64),
-        asked,
+        feature_or_set,
         np.ascontiguousarray(threshold, dtype=np.float32),
         np.ascontiguousarray(nan_left).view(np.uint8),
         np.ascontiguousarray(ensemble.leaves(), dtype=np.float32).reshape(
@@ -133,18 +132,18 @@ def blocks(X, used, ensemble=None):
 def _sides(ensemble, xt):
     """Compute 0 if the codes of rows go left at a set of categories, else 1: float32 (sets, rows)."""
     subset, start, bits = ensemble.sets()
-    at = np.flatnonzero(subset)
-    found = np.empty((len(at), xt.shape[1]), dtype=np.float32)
-    for f in np.unique(ensemble.feature[at]):
+    splits_on_sets = np.flatnonzero(subset)
+    sides = np.empty((len(splits_on_sets), xt.shape[1]), dtype=np.float32)
+    for f in np.unique(ensemble.feature[splits_on_sets]):
         with np.errstate(invalid="ignore"):
             code = np.where(
                 (xt[f] >= 0) & (xt[f] < CODES) & (xt[f] == np.floor(xt[f])), xt[f], CODES
             ).astype(np.int64)
-        for q in np.flatnonzero(ensemble.feature[at] == f):
+        for q in np.flatnonzero(ensemble.feature[splits_on_sets] == f):
             left = np.unpackbits(bits[start[q] : start[q + 1]], bitorder="little").astype(bool)
-            missing = ensemble.nan_left[at[q]]
-            found[q] = ~np.where(code < len(left), left[np.minimum(code, len(left) - 1)], missing)
-    return found
+            missing = ensemble.nan_left[splits_on_sets[q]]
+            sides[q] = ~np.where(code < len(left), left[np.minimum(code, len(left) - 1)], missing)
+    return sides
 
 
 def count(ensemble, X):
@@ -169,12 +168,15 @@ def spans(right):
     Splits are in preorder, and ``right`` leads to their right children (see `Trees`).
     """
     s = len(right)
-    begin, end, parts = np.zeros(s, dtype=np.int64), np.zeros(s, dtype=np.int64), [(0, s, 0)]
+    begin = np.zeros(s, dtype=np.int64)
+    end = np.zeros(s, dtype=np.int64)
+    parts = [(0, s, 0)]
     while parts:
-        i, stop, at = parts.pop()
+        i, stop, first_leaf = parts.pop()
         if i == stop:
             continue
         step = int(right[i])
-        begin[i], end[i] = at, at + stop - i + 1
-        parts += [(i + 1, i + step, at), (i + step, stop, at + step)]
+        begin[i] = first_leaf
+        end[i] = first_leaf + stop - i + 1
+        parts += [(i + 1, i + step, first_leaf), (i + step, stop, first_leaf + step)]
     return begin, begin + np.asarray(right, dtype=np.int64), end

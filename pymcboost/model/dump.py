@@ -11,7 +11,8 @@ KINDS = {1: "trees", 2: "intervals", 3: "trees", 5: "linear", 6: "kernel"}
 
 def head(model):
     """Common start of all dumps."""
-    meta, ensemble = model.information, model.ensemble
+    meta = model.information
+    ensemble = model.ensemble
     names = meta.get("feature_names")
     return {
         "schema": SCHEMA,
@@ -62,7 +63,7 @@ def as_text(model):
             yield from _LINES[name](number, item, names)
 
 
-def asked(node):
+def condition_of(node):
     """Condition of a split, in words."""
     if "levels" not in node:
         return f"<= {node['threshold']!r}"
@@ -73,7 +74,8 @@ class _Names:
     """Labels of features, by name or by number in the training file, and of the columns of scores."""
 
     def __init__(self, head, coded):
-        self._names, self._classes = head["feature_names"], None if coded else head["classes"]
+        self._names = head["feature_names"]
+        self._classes = None if coded else head["classes"]
         self._base = 1 if head["index_base"] is None else head["index_base"]
 
     def feature(self, j):
@@ -90,28 +92,29 @@ def _tree(number, tree, names):
         + (f", less {names.column(tree['base'])}" if tree["base"] is not None else "")
         + "\n"
     )
-    for at, node in enumerate(tree["nodes"]):
+    for node_index, node in enumerate(tree["nodes"]):
         rows = f", {counted(node['cover'], 'row')}" if "cover" in node else ""
         if "value" in node:
-            yield f"  {at}: {_numbers(node['value'])}{rows}\n"
+            yield f"  {node_index}: {_numbers(node['value'])}{rows}\n"
         else:
-            split = f"{names.feature(node['feature'])} {asked(node)}"
-            yield f"  {at}: {split} ? {node['left']} : {node['right']}, missing {node[node['missing']]}{rows}\n"
+            split = f"{names.feature(node['feature'])} {condition_of(node)}"
+            missing = node[node["missing"]]
+            yield f"  {node_index}: {split} ? {node['left']} : {node['right']}, missing {missing}{rows}\n"
 
 
-def _intervals(number, one, names):
-    yield f"{names.feature(one['feature'])}:\n"
-    for threshold, values in zip([*one["thresholds"], None], one["values"], strict=True):
+def _intervals(number, table, names):
+    yield f"{names.feature(table['feature'])}:\n"
+    for threshold, values in zip([*table["thresholds"], None], table["values"], strict=True):
         yield f"  {'above' if threshold is None else f'<= {threshold!r}'}: {_numbers(values)}\n"
-    yield f"  missing: {_numbers(one['missing'])}\n"
+    yield f"  missing: {_numbers(table['missing'])}\n"
 
 
 def _coefficients(number, row, names):
     yield f"{names.column(number)}: {_entries(row, names)}\n"
 
 
-def _vector(number, one, names):
-    yield f"vector {number}: {_numbers(one['coef'])} | {_entries(one['x'], names)}\n"
+def _vector(number, support_vector, names):
+    yield f"vector {number}: {_numbers(support_vector['coef'])} | {_entries(support_vector['x'], names)}\n"
 
 
 def _entries(row, names):

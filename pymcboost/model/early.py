@@ -13,11 +13,13 @@ from pymcboost.model.file import EARLY
 Early = Literal["certified", "calibrated", "rejection"]
 WAYS = get_args(Early)
 # Minimum number of learners between checkpoints, which is a multiple of STEP, and maximum number of checkpoints.
-STEP, MOST = 4, 64
+STEP = 4
+MOST = 64
 # Maximum share of a file that bounds may take.
 SHARE = 0.05
 # Number of learners that take as long as checking the bounds with AVX-512; and default places to check without rows.
-LOOK, LOOKS = 24, (0.75, 0.875)
+LOOK = 24
+LOOKS = (0.75, 0.875)
 # Probability that the calibration rows promise too much.
 DOUBT = 0.05
 
@@ -41,9 +43,12 @@ class EarlyExit:
     @property
     def early_exits(self) -> tuple[str, ...]:
         """Early exits of the model; see `with_early_exit`."""
-        sections, own = self._sections(), self._own_exits()
+        sections = self._sections()
+        built_in = self._own_exits()
         return tuple(
-            way for way, tag in zip(WAYS, EARLY[1:], strict=True) if tag in sections or way in own
+            way
+            for way, tag in zip(WAYS, EARLY[1:], strict=True)
+            if tag in sections or way in built_in
         )
 
     def _own_exits(self):
@@ -101,22 +106,22 @@ class EarlyExit:
         self._check_early(way, rate, background)
         if way in self._own_exits():
             return self
-        at = checkpoints(self.ensemble.round_ends(), len(self.ensemble))
+        places = checkpoints(self.ensemble.round_ends(), len(self.ensemble))
         if way == "certified":
-            model = self._with_bounds(at, bounds(self.ensemble, at))
+            model = self._with_bounds(places, bounds(self.ensemble, places))
             if X is None:
                 return model
             return model._looking(
-                at, looks(model.predict_early(X, way)[1], at[::-2][::-1], self.n_learners)
+                places, looks(model.predict_early(X, way)[1], places[::-2][::-1], self.n_learners)
             )
         if X is None:
             raise ValueError(f"way={way!r} needs rows X that were not used to train the model")
         if way == "calibrated":
-            head, thresholds = self._margins(X, at, rate)
+            head, thresholds = self._margins(X, places, rate)
         else:
-            head, thresholds = self._rejections(X, at, rate, self._code_of(background))
+            head, thresholds = self._rejections(X, places, rate, code=self._code_of(background))
         numbers = np.array([rate, *head, *thresholds], dtype="<f8")
-        return self._changed(exit=narrow(at), **{EARLY[1 + WAYS.index(way)]: numbers})
+        return self._changed(exit=narrow(places), **{EARLY[1 + WAYS.index(way)]: numbers})
 
     def predict_early(
         self, X: Any, way: Early = "certified", n_jobs: int | None = None
@@ -200,12 +205,10 @@ class EarlyExit:
         str or None
             The reason, or None if the model can have it.
         """
-        own = self._own_exits()
-        if self._kind.no_stages is not None and own and way not in own:
-            return (
-                f"this kind of model has no early exit {way!r}; it has {', '.join(map(repr, own))}"
-            )
-        if self._kind.no_stages is not None and way not in own:
+        built_in = self._own_exits()
+        if self._kind.no_stages is not None and built_in and way not in built_in:
+            return f"this kind of model has no early exit {way!r}; it has {', '.join(map(repr, built_in))}"
+        if self._kind.no_stages is not None and way not in built_in:
             return f"an early exit skips weak learners, but this model has none ({self._kind.NAME})"
         if self._kind.layout_of(self._sections()) == "packed":
             return "a packed model has no early exits; save it with layout='list' first"
@@ -219,14 +222,14 @@ class EarlyExit:
         return None
 
     def _code_of(self, label):
-        found = np.flatnonzero(self.classes_ == label) if np.ndim(label) == 0 else ()
-        if len(found) != 1:
-            known = self.classes_.tolist()
-            shown = ", ".join(map(repr, known[:10])) + ", ..." * (len(known) > 10)
+        class_index = np.flatnonzero(self.classes_ == label) if np.ndim(label) == 0 else ()
+        if len(class_index) != 1:
+            classes = self.classes_.tolist()
+            shown = ", ".join(map(repr, classes[:10])) + ", ..." * (len(classes) > 10)
             raise ValueError(f"background must be a class of the model ({shown}), not {label!r}")
-        return int(found[0])
+        return int(class_index[0])
 
-    def _with_bounds(self, at, values):
+    def _with_bounds(self, checkpoints, values):
         """Add bounds for every other checkpoint, as many as fit into the file."""
         k = self.ensemble.n_classes
         values = rounded_up(values[::-2][::-1][:, ~np.eye(k, dtype=bool)])
@@ -239,30 +242,32 @@ class EarlyExit:
                 "way='calibrated', which needs no bounds"
             )
         with_room = self._changed(
-            exit=narrow(at), pair=values[max(0, len(values) - room) :].ravel()
+            exit=narrow(checkpoints), pair=values[max(0, len(values) - room) :].ravel()
         )
-        wanted, places = np.zeros(len(values), dtype=bool), at[::-2][::-1] / max(1, self.n_learners)
-        wanted[[np.abs(places - share).argmin() for share in LOOKS if len(places)]] = True
-        return with_room._looking(at, wanted)
+        is_kept = np.zeros(len(values), dtype=bool)
+        places = checkpoints[::-2][::-1] / max(1, self.n_learners)
+        is_kept[[np.abs(places - share).argmin() for share in LOOKS if len(places)]] = True
+        return with_room._looking(checkpoints, is_kept)
 
-    def _looking(self, at, wanted):
+    def _looking(self, checkpoints, is_kept):
         """Keep the bounds at these of every other checkpoint, and set the others to infinity."""
         pair = (
             self._sections()["pair"]
             .reshape(-1, self.ensemble.n_classes * (self.ensemble.n_classes - 1))
             .copy()
         )
-        wanted = wanted[len(wanted) - len(pair) :]
-        pair[~wanted] = np.inf
-        first = int(wanted.argmax()) if wanted.any() else len(pair) - 1
+        is_kept = is_kept[len(is_kept) - len(pair) :]
+        pair[~is_kept] = np.inf
+        first = int(is_kept.argmax()) if is_kept.any() else len(pair) - 1
         return self._changed(pair=pair[max(0, first) :].ravel())
 
-    def _margins(self, X, at, rate):
+    def _margins(self, X, checkpoints, rate):
         """Numbers of rows and of changed labels, and thresholds, which decrease as fewer learners are left."""
         final = self.predict_codes(X)
         allowed = may_fail(len(final), rate, "rows X")
-        worst, falling = np.zeros(len(final)), np.sqrt(np.sqrt(1 - at / max(1, self.n_learners)))
-        for scores, part in zip(self._at(X, at), falling.tolist(), strict=True):
+        worst = np.zeros(len(final))
+        falling = np.sqrt(np.sqrt(1 - checkpoints / max(1, self.n_learners)))
+        for scores, part in zip(self._scores_at(X, checkpoints), falling.tolist(), strict=True):
             two = np.partition(scores, -2, axis=1)
             wrong = scores.argmax(axis=1) != final
             worst[wrong] = np.maximum(worst[wrong], (two[:, -1] - two[:, -2])[wrong] / part)
@@ -270,26 +275,28 @@ class EarlyExit:
             falling * np.sort(worst)[len(worst) - 1 - allowed], np.inf
         )
 
-    def _rejections(self, X, at, rate, code):
+    def _rejections(self, X, checkpoints, rate, code):
         """Number of rows, the class, and thresholds.
 
         The shape of the thresholds is fitted to half of the rows, their level to the others.
         """
         kept = self.predict_codes(X) != code
-        lead = np.array([_lead(scores, code)[kept] for scores in self._at(X, at)]).reshape(
-            len(at), kept.sum()
-        )
+        lead = np.array(
+            [_lead(scores, code)[kept] for scores in self._scores_at(X, checkpoints)]
+        ).reshape(len(checkpoints), kept.sum())
         others = lead[:, 1::2]
-        allowed = may_fail(others.shape[1], rate, "rows X of other classes than the background", 2)
+        allowed = may_fail(
+            others.shape[1], rate, "rows X of other classes than the background", parts=2
+        )
         trace = np.quantile(lead[:, ::2], 1 - rate, axis=1)
         excess = np.sort((others - trace[:, None]).max(axis=0, initial=-np.inf))
         return (others.shape[1], code), np.nextafter(
             trace + excess[len(excess) - 1 - allowed], np.inf
         )
 
-    def _at(self, X, at):
+    def _scores_at(self, X, checkpoints):
         """Scores at the checkpoints."""
-        return self._stages(X, np.concatenate([[0], at]))
+        return self._stages(X, np.concatenate([[0], checkpoints]))
 
 
 def facts(model):
@@ -320,20 +327,21 @@ def checkpoints(ends, n):
 
     These are ends of rounds before the last of n learners: at least `STEP` learners apart, and at most `MOST` of them.
     """
-    step, found = STEP * max(1, math.ceil(n / (STEP * MOST))), [0]
+    step = STEP * max(1, math.ceil(n / (STEP * MOST)))
+    places = [0]
     for end in ends.tolist():
-        if found[-1] + step <= end < n:
-            found.append(end)
-    return np.array(found[1:], dtype=np.int64)
+        if places[-1] + step <= end < n:
+            places.append(end)
+    return np.array(places[1:], dtype=np.int64)
 
 
-def bounds(ensemble, at):
+def bounds(ensemble, checkpoints):
     """Upper bounds of what the learners after each checkpoint add to class j minus class i, for sums in float64.
 
     Parameters
     ----------
     ensemble : Stumps or Trees
-    at : ndarray of int (n,)
+    checkpoints : ndarray of int (n,)
         Learners before each checkpoint.
 
     Returns
@@ -341,9 +349,11 @@ def bounds(ensemble, at):
     ndarray of float64 (n, K, K)
         At [c, i, j]; with the rounding errors of all sums.
     """
-    k, code = ensemble.n_classes, ensemble.code
-    after, size = np.zeros((len(at) + 1, k, k)), np.abs(ensemble.bias.astype(np.float64))
-    part = np.searchsorted(at, np.arange(len(ensemble)), side="right")
+    k = ensemble.n_classes
+    code = ensemble.code
+    after = np.zeros((len(checkpoints) + 1, k, k))
+    size = np.abs(ensemble.bias.astype(np.float64))
+    part = np.searchsorted(checkpoints, np.arange(len(ensemble)), side="right")
     for number, (*_, leaf, cls, base) in zip(part.tolist(), ensemble.each_tree(), strict=True):
         leaf = np.asarray(leaf, dtype=np.float64)
         if cls < 0:
@@ -362,34 +372,35 @@ def bounds(ensemble, at):
     return after + (len(ensemble) + 4) * 2.0**-49 * size.max()
 
 
-def looks(exits, at, n):
+def looks(exits, checkpoints, n):
     """Choose where to check bounds so that the mean time per row is minimal: bool (len(at),).
 
     Parameters
     ----------
     exits : ndarray of int (m,)
         Learners after which each row exits if all are looked at.
-    at : ndarray of int
+    checkpoints : ndarray of int
         Learners before each place to look.
     n : int
         All learners.
     """
-    place = np.concatenate([[0], at])
+    place = np.concatenate([[0], checkpoints])
     left = 1 - np.searchsorted(np.sort(exits), place, side="right") / max(1, len(exits))
     left[0] = 1.0
-    best, following = (
-        left * (n - place),
-        np.zeros(len(place), dtype=int),
-    )  # time after a check, and the next check
+    # Dynamic programming from the last place: the least mean time from each place on, and the place to look at next.
+    least_time = left * (n - place)
+    following = np.zeros(len(place), dtype=int)
     for j in range(len(place) - 2, -1, -1):
-        times = left[j] * (place[j + 1 :] - place[j] + LOOK) + best[j + 1 :]
-        if times.min() < best[j]:
-            best[j], following[j] = times.min(), j + 1 + times.argmin()
-    result, j = np.zeros(len(at), dtype=bool), following[0]
+        times = left[j] * (place[j + 1 :] - place[j] + LOOK) + least_time[j + 1 :]
+        if times.min() < least_time[j]:
+            least_time[j] = times.min()
+            following[j] = j + 1 + times.argmin()
+    looked_at = np.zeros(len(checkpoints), dtype=bool)
+    j = following[0]
     while j:
-        result[j - 1] = True
+        looked_at[j - 1] = True
         j = following[j]
-    return result
+    return looked_at
 
 
 def rounded_up(values):
@@ -401,13 +412,15 @@ def rounded_up(values):
         return np.where(result < values, np.nextafter(result, dtype(np.inf)), result)
 
 
-def may_fail(n, rate, what, parts=1):
+def may_fail(n, rate, rows, parts=1):
     """How many of n rows may fail so that, with 95% confidence, fewer than ``rate`` of all rows fail.
 
     Fewer than 3 / rate rows are refused; slightly fewer, log(0.05) / log(1 - rate), would be enough. The threshold is
     the largest value after skipping that many: the chance that a new row exceeds it is a binomial tail.
     """
-    term, failing, total = n * math.log1p(-rate), -1, 0.0
+    term = n * math.log1p(-rate)
+    failing = -1
+    total = 0.0
     while (total := total + math.exp(term)) <= DOUBT:
         failing += 1
         term += (
@@ -419,7 +432,7 @@ def may_fail(n, rate, what, parts=1):
     if n * parts < need:
         shown = f"{need:.15g}"
         raise ValueError(
-            f"rate={rate:g} needs at least {shown} {what}, but there are {n * parts}; give "
+            f"rate={rate:g} needs at least {shown} {rows}, but there are {n * parts}; give "
             "more, or a larger rate"
         )
     return failing

@@ -7,7 +7,9 @@ import numpy as np
 
 from pymcboost.model.arrays import finite, integers, narrow, rising
 
-GRID, LARGEST, LARGEST_BIAS = 2.0**-20, 8.0, 2.0**20
+GRID = 2.0**-20
+LARGEST = 8.0
+LARGEST_BIAS = 2.0**20
 
 
 def on_grid(values, largest=LARGEST):
@@ -39,13 +41,11 @@ class LeafEntries:
     ndim = 2
 
     def __init__(self, start, cls, value, n_classes, shared=None):
-        self.start, self.cls, self.value, self.n_classes, self.shared = (
-            start,
-            cls,
-            value,
-            n_classes,
-            shared,
-        )
+        self.start = start
+        self.cls = cls
+        self.value = value
+        self.n_classes = n_classes
+        self.shared = shared
 
     @classmethod
     def of(cls, leaf, shared=None):
@@ -123,7 +123,8 @@ class LeafEntries:
     def canonical(self, n_leaves, n_classes):
         """The same entries, checked."""
         n = len(self.cls)
-        start, cls = rising("entry_start", self.start, n), integers("entry_class", self.cls, n)
+        start = rising("entry_start", self.start, n)
+        cls = integers("entry_class", self.cls, n)
         if len(start) != n_leaves + 1 or self.n_classes != n_classes:
             raise ValueError(f"there must be entries of {n_leaves} leaves and {n_classes} classes")
         inside = np.ones(n, dtype=bool)
@@ -134,7 +135,8 @@ class LeafEntries:
             raise ValueError(
                 f"classes of a leaf's entries must increase, from 0 to at most {n_classes - 1}"
             )
-        value, shared = finite("leaf", self.value, (n,)), self.shared
+        value = finite("leaf", self.value, (n,))
+        shared = self.shared
         if shared is not None:
             shared = finite("shared", shared, (n_leaves,))
             if not on_grid(value) or not on_grid(shared):
@@ -152,18 +154,21 @@ class GrowingEntries:
     """
 
     def __init__(self, n_classes, shared=False):
-        self.n_classes, self._shared = n_classes, np.zeros(64, dtype=np.float32) if shared else None
+        self.n_classes = n_classes
+        self._shared = np.zeros(64, dtype=np.float32) if shared else None
         self._start = np.zeros(64, dtype=np.int64)
         self._cls, self._value = np.empty(64, dtype=np.uint16), np.empty(64, dtype=np.float32)
 
     def put(self, begin, leaf):
         """Store vectors or entries of the leaves from number ``begin`` on; earlier ones from there on are dropped."""
-        leaf, at = LeafEntries.of(leaf), int(self._start[begin])
-        end = at + len(leaf.cls)
+        leaf = LeafEntries.of(leaf)
+        first_entry = int(self._start[begin])
+        end = first_entry + len(leaf.cls)
         self._start = roomy(self._start, begin + len(leaf) + 1)
         self._cls, self._value = roomy(self._cls, end), roomy(self._value, end)
-        self._start[begin : begin + len(leaf) + 1] = leaf.start + at
-        self._cls[at:end], self._value[at:end] = leaf.cls, leaf.value
+        self._start[begin : begin + len(leaf) + 1] = leaf.start + first_entry
+        self._cls[first_entry:end] = leaf.cls
+        self._value[first_entry:end] = leaf.value
         if self._shared is not None:
             self._shared = roomy(self._shared, begin + len(leaf))
             self._shared[begin : begin + len(leaf)] = 0 if leaf.shared is None else leaf.shared

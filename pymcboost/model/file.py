@@ -34,7 +34,10 @@ HEADER_BYTES = 64
 CHUNK = 1 << 20
 # From this file size in bytes on, free memory is checked first. For small files, that takes longer than reading.
 LARGE = 1 << 26
-MAX_CLASSES, MAX_FEATURES, MAX_META, MAX_LABEL = 65535, 2**31 - 1, 16 << 20, 4096
+MAX_CLASSES = 65535
+MAX_FEATURES = 2**31 - 1
+MAX_META = 16 << 20
+MAX_LABEL = 4096
 UNSORTED = "class labels must be distinct and sorted, as numpy.unique returns them"
 DTYPES = {
     1: np.dtype("u1"),
@@ -91,20 +94,23 @@ def check(data, name="model"):
 
 
 def _refusal(scorer, name):
-    message, section, byte, found, expected = scorer.problem()
+    message, section, byte, found_value, expected = scorer.problem()
     where = f"section {section}, byte {byte}" if section else f"byte {byte}"
     numbers = (
-        "" if found is None else f"; found {found}, the limit or expected number is {expected}"
+        ""
+        if found_value is None
+        else f"; found {found_value}, the limit or expected number is {expected}"
     )
     return ModelFormatError(f"{name}: {message} ({where}{numbers})", scorer.status)
 
 
 def _other_model(head, name, scorer):
     """Error for a model file of another library, recognized by its first bytes, that says how to read it; else None."""
-    library = (
-        "lightgbm" if head.startswith(b"tree") else "xgboost" if b"learner" in head[:20] else None
-    )
-    if library is None:
+    if head.startswith(b"tree"):
+        library = "lightgbm"
+    elif b"learner" in head[:20]:
+        library = "xgboost"
+    else:
         return None
     return ModelFormatError(
         f"{name}: this is a model of {'LightGBM' if library == 'lightgbm' else 'XGBoost'}; "
@@ -166,9 +172,14 @@ def header(scorer):
     """Fields of the header of a checked file, with link and decoder by name."""
     n_classes, n_features, kind, link, n_learners, n_rounds = scorer.header
     return SimpleNamespace(
-        n_classes=n_classes, n_features=n_features, kind=kind, link=LINKS[link], decoder=DECODERS[scorer.decoder],
-        n_learners=n_learners, n_rounds=n_rounds,
-    )  # fmt: skip
+        n_classes=n_classes,
+        n_features=n_features,
+        kind=kind,
+        link=LINKS[link],
+        decoder=DECODERS[scorer.decoder],
+        n_learners=n_learners,
+        n_rounds=n_rounds,
+    )
 
 
 def arrays(data, scorer):
@@ -380,12 +391,12 @@ def feature_names(data, scorer):
         names = meta_of(arrays(data, scorer)).get("feature_names")
     except ModelFormatError:
         return None
-    known = (
+    are_valid = (
         isinstance(names, list)
         and len(names) == scorer.header[1]
         and all(isinstance(n, str) for n in names)
     )
-    return names if known else None
+    return names if are_valid else None
 
 
 def encode(model, common, link="none"):
@@ -414,7 +425,8 @@ def encode(model, common, link="none"):
 
 
 def _assemble(kind, n_classes, n_features, link, decoder, sections):
-    entries, parts = [], []
+    entries = []
+    parts = []
     end = 64 + 32 * len(sections)
     for tag, values in sections:
         dtype = values.dtype.newbyteorder("<") if values.dtype.itemsize > 1 else values.dtype

@@ -6,12 +6,12 @@ import numpy as np
 LARGEST = 1e15
 
 
-def init_scores(given, n_rows, n_classes, *, pairs=True, shown="init_score"):
+def init_scores(scores_given, n_rows, n_classes, *, pairs=True, shown="init_score"):
     """Check ``init_score``; as an array (n_rows, n_classes) of float32 or float64.
 
     Parameters
     ----------
-    given : array-like of shape (n_rows, n_classes), or (n_rows,)
+    scores_given : array-like of shape (n_rows, n_classes), or (n_rows,)
     n_rows, n_classes : int
     pairs : bool, default=True
         Whether (n_rows,) may be the score of class 1 minus that of class 0. Each class then gets half of it.
@@ -24,7 +24,7 @@ def init_scores(given, n_rows, n_classes, *, pairs=True, shown="init_score"):
         For another shape, and for what is no finite number.
     """
     try:
-        scores = np.asarray(given)
+        scores = np.asarray(scores_given)
         if scores.dtype not in (np.float32, np.float64):
             scores = scores.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -58,9 +58,9 @@ def refuse_init_score(init_score, name, takes):
         )
 
 
-def need_init_score(estimator, what, first):
-    """Refuse rows without ``init_score`` if the estimator was fitted with one; ``what`` names the method."""
+def need_init_score(estimator, task, first):
+    """Refuse rows without ``init_score`` if the estimator was fitted with one; ``task`` names the method."""
     if getattr(estimator, "_has_init_score", False) and not first:
         raise ValueError(
-            f"{what}: the model was fitted with init_score; give the init_score of these rows, too"
+            f"{task}: the model was fitted with init_score; give the init_score of these rows, too"
         )

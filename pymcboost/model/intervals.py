@@ -36,7 +36,8 @@ class Intervals(Kind):
     (including the upper end), and one for NaN.
     """
 
-    KIND, NAME = 2, "interval table"
+    KIND = 2
+    NAME = "interval table"
     no_stages = f"{MERGED}, so it has no stages"
     additive = True
 
@@ -49,9 +50,10 @@ class Intervals(Kind):
 
     def rows_of(self, i, values):
         """Table rows of values (float32) of used feature number i."""
-        begin, end = int(self.offset[i]), int(self.offset[i + 1])
-        at = np.searchsorted(self.threshold[begin:end], values, side="left")
-        return np.where(np.isnan(values), end - begin + 1, at) + begin + 2 * i
+        begin = int(self.offset[i])
+        end = int(self.offset[i + 1])
+        interval = np.searchsorted(self.threshold[begin:end], values, side="left")
+        return np.where(np.isnan(values), end - begin + 1, interval) + begin + 2 * i
 
     def single(self):
         """The same model with a float32 table."""
@@ -135,11 +137,14 @@ def merged(stumps):
     order = np.lexsort((stumps.threshold, stumps.feature))
     features, first = np.unique(stumps.feature[order], return_index=True)
     first = np.append(first, len(order))
-    offset, thresholds, rows = [0], [], []
+    offset = [0]
+    thresholds = []
+    rows = []
     for i in range(len(features)):
         mine = order[first[i] : first[i + 1]]
         zero = np.zeros(stumps.n_classes)
-        total, nan = (zero, zero), (zero, zero)
+        total = (zero, zero)
+        nan = (zero, zero)
         for j in mine:
             total = _add(*total, left[j])
             nan = _add(*nan, left[j] if stumps.nan_left[j] else right[j])

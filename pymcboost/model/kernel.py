@@ -56,7 +56,8 @@ class KernelMachine(Machine):
         Scaling that is applied to the features of a row first.
     """
 
-    KIND, NAME = 6, "kernel machine"
+    KIND = 6
+    NAME = "kernel machine"
     share_of = None
 
     kernel: str
@@ -110,7 +111,8 @@ class KernelMachine(Machine):
         intercept = self.intercept
         if self.kernel == "perceptron":
             shift = coef0 * np.asarray(self.coef, dtype=np.float64).sum(axis=0)
-            intercept, coef0 = np.asarray(intercept, dtype=np.float64) + shift, 0.0
+            intercept = np.asarray(intercept, dtype=np.float64) + shift
+            coef0 = 0.0
         intercept = per_class("intercept", intercept)
         support = finite("support", self.support, (n, d))
         coef = finite("coef", self.coef, (n, len(intercept)))
@@ -170,8 +172,8 @@ class KernelMachine(Machine):
 
     def describe(self, leaves):
         facts = {name: getattr(self, name) for name in ("gamma", "coef0", "degree")}
-        more = {"support_vectors": len(self), "scaled": self.scale is not None}
-        return {"kernel": {"name": self.kernel, **facts, **more}}
+        size_facts = {"support_vectors": len(self), "scaled": self.scale is not None}
+        return {"kernel": {"name": self.kernel, **facts, **size_facts}}
 
     @staticmethod
     def lines(facts):

@@ -154,12 +154,12 @@ class Kind:
         """Sets of categories in splits as (number, start, bits), see `Trees`; None if all splits have thresholds."""
         return None
 
-    def need_thresholds(self, what, remedy=""):
-        """Refuse splits on sets of categories; ``what`` names the operation that needs thresholds."""
+    def need_thresholds(self, task, remedy=""):
+        """Refuse splits on sets of categories; ``task`` names the operation that needs thresholds."""
         sets = self.sets()
         if sets is not None and sets[0].any():
             raise ValueError(
-                f"{what} need a threshold in every split, but this model has categories; train "
+                f"{task} need a threshold in every split, but this model has categories; train "
                 "it with categorical_features=None on numerical columns (OrdinalEncoder, "
                 f"TargetEncoder){remedy}"
             )
@@ -267,21 +267,27 @@ def _tree(tree, cover, sets):
     """Convert a tree (see `Trees.each_tree`) to a dictionary with nodes in preorder and children by number."""
     feature, threshold, nan_left, right, leaf, cls, base = tree
     rows = None if cover is None else [0, *np.cumsum(cover).tolist()]
-    nodes, parts = [], [(0, len(feature), 0, None, None)]
+    nodes = []
+    parts = [(0, len(feature), 0, None, None)]
     while parts:
-        i, end, at, parent, side = parts.pop()
+        i, end, first_leaf, parent, side = parts.pop()
         if parent is not None:
             nodes[parent][side] = len(nodes)
-        covered = {} if rows is None else {"cover": rows[at + end - i + 1] - rows[at]}
+        covered = (
+            {} if rows is None else {"cover": rows[first_leaf + end - i + 1] - rows[first_leaf]}
+        )
         if i == end:
-            nodes.append({"value": (leaf[at] + np.float32(0)).tolist(), **covered})  # without -0
+            nodes.append(
+                {"value": (leaf[first_leaf] + np.float32(0)).tolist(), **covered}
+            )  # without -0
             continue
-        missing, step = "left" if nan_left[i] else "right", int(right[i])
+        missing = "left" if nan_left[i] else "right"
+        step = int(right[i])
         ordered = sets is None or sets[i] is None
         test = {"threshold": float(threshold[i])} if ordered else {"levels": sets[i]}
         node = {"feature": int(feature[i]), **test, "missing": missing, **covered}
-        parts.append((i + step, end, at + step, len(nodes), "right"))
-        parts.append((i + 1, i + step, at, len(nodes), "left"))
+        parts.append((i + step, end, first_leaf + step, len(nodes), "right"))
+        parts.append((i + 1, i + step, first_leaf, len(nodes), "left"))
         nodes.append(node)
     return {"class": None if cls < 0 else cls, "base": None if base < 0 else base, "nodes": nodes}
 

@@ -84,7 +84,7 @@ class Labels:
         """Like `predict_top`, with positions of the classes."""
         return self._rows.top(X, number_of(k, self.n_classes_), n_jobs)
 
-    def _given(self, scores):
+    def _indicator_of(self, scores):
         """Indicator matrix of the labels with these raw scores."""
         return (scores > self.thresholds).astype(np.int64)
 

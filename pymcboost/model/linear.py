@@ -24,7 +24,8 @@ class LinearMachine(Machine):
         ``intercept``, so a model never has one.
     """
 
-    KIND, NAME = 5, "linear machine"
+    KIND = 5
+    NAME = "linear machine"
     own_exits = ("certified",)
     share_of = "the sum of the absolute coefficients"
 
@@ -48,7 +49,8 @@ class LinearMachine(Machine):
         ValueError
             If shapes disagree or a number is not finite in float32.
         """
-        coef, intercept = self.coef, self.intercept
+        coef = self.coef
+        intercept = self.intercept
         if np.ndim(coef) != 2:
             raise ValueError(f"coef must have shape (classes, features), not {np.shape(coef)}")
         if self.scale is not None:

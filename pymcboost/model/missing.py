@@ -9,7 +9,8 @@ from pymcboost.model.columns import names_of
 Missing = Literal["allow", "error"]
 
 # Entry of the metadata: a list of column numbers, or ALL. It is absent if no column had missing values.
-ENTRY, ALL = "missing_columns", "all"
+ENTRY = "missing_columns"
+ALL = "all"
 # More columns than this are stored as ALL, to keep the list small.
 MOST_LISTED = 100_000
 # Number of values that are checked at once.
@@ -89,12 +90,12 @@ class MissingColumns:
     def _missing_in(self: _Model, column: int, name: Any) -> str:
         """Describe a missing value in this column; ``name`` is the column's name in the message."""
         categorical = self.categories is not None and column in self.categories.feature
-        what = (
+        problem = (
             "a value is missing or not one of the categories"
             if categorical
             else "a value is missing"
         )
-        return f"{what} in column {name}, which had no missing values in training"
+        return f"{problem} in column {name}, which had no missing values in training"
 
 
 def check_how(missing: Any) -> None:
@@ -130,11 +131,12 @@ def with_missing(X: Any, rows: Any = None) -> Any:
             absent = absent[np.isin(row, rows)]
         return np.unique(X.indices[absent]).astype(np.int64)
     n_rows = X.shape[0] if rows is None else len(rows)
-    found, step = np.zeros(X.shape[1], dtype=bool), max(1, PIECE // max(1, X.shape[1]))
+    has_missing = np.zeros(X.shape[1], dtype=bool)
+    step = max(1, PIECE // max(1, X.shape[1]))
     for begin in range(0, n_rows, step):
         piece = slice(begin, begin + step)
-        found |= np.isnan(X[piece if rows is None else rows[piece]]).any(axis=0)
-    return np.flatnonzero(found)
+        has_missing |= np.isnan(X[piece if rows is None else rows[piece]]).any(axis=0)
+    return np.flatnonzero(has_missing)
 
 
 def _first_in_sparse(X, columns):

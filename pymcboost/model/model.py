@@ -118,15 +118,18 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
     """
 
     def __init__(self, data, scorer):
-        self._data, self._scorer = data, scorer
+        self._data = data
+        self._scorer = scorer
         self._header = header = file.header(scorer)
         self._kind = KINDS[header.kind]
         self._names = partial(file.feature_names, data, scorer)
         categories = cache(partial(_categories, data, scorer))
         self._rows = Rows(scorer, self._kind.allows_missing, self._names, categories)
         self._categories = categories
-        self.n_classes_, self.n_features_in_ = header.n_classes, header.n_features
-        self.kind, self.link = header.kind, header.link
+        self.n_classes_ = header.n_classes
+        self.n_features_in_ = header.n_features
+        self.kind = header.kind
+        self.link = header.link
         merged = self._kind.no_stages is not None
         self.n_learners, self.n_rounds = (
             (None, None) if merged else (header.n_learners, header.n_rounds)
@@ -392,7 +395,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
                 )
             return self.predict_early(self._accepted(X, missing), early, n_jobs)[0]
         if self.link == "sigmoid":
-            return self._given(self.raw_scores(X, n_jobs, init_score=init_score, missing=missing))
+            return self._indicator_of(
+                self.raw_scores(X, n_jobs, init_score=init_score, missing=missing)
+            )
         return self.classes_[self.predict_codes(X, n_jobs, init_score=init_score, missing=missing)]
 
     def predict_codes(
@@ -544,15 +549,16 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         if layout is leaves is None:
             return self._data
         form = (self.layout, self.leaves)
-        wanted = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
-        if wanted == form:
+        new_form = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
+        if new_form == form:
             return self._data
-        left_out, known = dict.fromkeys(file.EARLY), self.information
+        left_out = dict.fromkeys(file.EARLY)
+        information = self.information
         if (
-            wanted[1] != form[1] and known.pop("score_error", None) is not None
+            new_form[1] != form[1] and information.pop("score_error", None) is not None
         ):  # the stored error does not apply to rounded leaves
-            left_out["meta"] = dict(file.meta_sections(known)).get("meta")
-        return self._encoded(self.ensemble, *wanted, **left_out)
+            left_out["meta"] = dict(file.meta_sections(information)).get("meta")
+        return self._encoded(self.ensemble, *new_form, **left_out)
 
     def save(
         self,
@@ -610,13 +616,11 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         self.__init__(state["file"], scorer)
 
     def __repr__(self):
-        what = (
+        summary = (
             self.ensemble.summary(self.has_stages)
             + ", totally corrective" * self.totally_corrective
         )
-        return (
-            f"<Model: {what}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
-        )
+        return f"<Model: {summary}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
 
     def _need_stages(self):
         if not self.has_stages:

@@ -11,14 +11,18 @@ from pymcboost.model.kind import Kind
 from pymcboost.model.trees import Trees
 
 # Maximum number of values in the table of leaves, and largest multiple of the step to which leaves are rounded.
-MOST_VALUES, LARGEST = 256, 127
+MOST_VALUES = 256
+LARGEST = 127
 # Bits of the step, few enough that its multiples are exact in half precision.
 STEP_BITS = 4
 # Number of items whose bits are unpacked at once: a multiple of 8, so that each part ends at a byte.
 BLOCK = 1 << 16
 # Flags of the header: trees of one class, missing values that go left, half-precision thresholds, half-precision
 # leaves.
-CLASSES, MISSING, HALF, HALF_LEAVES = 1, 2, 4, 8
+CLASSES = 1
+MISSING = 2
+HALF = 4
+HALF_LEAVES = 8
 HEADER = "<IIIIIH10B"
 ITEMS = {1: 1, 2: 2, 4: 3}
 ONLY = (
@@ -31,7 +35,8 @@ ONLY = (
 class PackedTrees(Kind):
     """Packed trees: the bytes of the section, and the common properties of all kinds."""
 
-    KIND, NAME = 7, "packed trees"
+    KIND = 7
+    NAME = "packed trees"
     share_of = Trees.share_of
 
     data: np.ndarray
@@ -80,9 +85,9 @@ def packed(ensemble, leaves):
         "a code": ensemble.code,
     }
     without["covers (remove them with with_covers(None))"] = ensemble.cover
-    for what, there in without.items():
-        if there is not None:
-            raise ValueError(ONLY.format(what))
+    for name, part in without.items():
+        if part is not None:
+            raise ValueError(ONLY.format(name))
     ensemble = ensemble.dense()
     if leaves != "float32":
         ensemble = (
@@ -144,9 +149,19 @@ def _bytes(trees, value, leaf):
     threshold = threshold.astype("<f2" if flags & HALF else "<f4")
     value = value.astype("<f2" if flags & HALF_LEAVES else "<f4")
     header = struct.pack(
-        HEADER, len(trees), len(feature), len(cells[0]), len(used), least, len(value), flags, *bits,
-        ITEMS[used.itemsize], ITEMS[first.itemsize], 0,
-    )  # fmt: skip
+        HEADER,
+        len(trees),
+        len(feature),
+        len(cells[0]),
+        len(used),
+        least,
+        len(value),
+        flags,
+        *bits,
+        ITEMS[used.itemsize],
+        ITEMS[first.itemsize],
+        0,
+    )
     splits += [trees.nan_left.astype(np.int64)] if flags & MISSING else []
     streams = [[sizes - least], [cls], splits, [item]]
     widths = [bits[:1], bits[5:], [*bits[1:4], 1], bits[4:5]]
@@ -163,7 +178,9 @@ def streams(data, n_classes):
     each = 1 if flags & CLASSES else n_classes
     counts = {"size": n, "class": n, "split": s, "leaf": (s + n) * each}
     widths = {"size": size, "class": cls, "split": sum(split), "leaf": leaf}
-    at, tables, bits = 32, [], {}
+    offset = 32
+    tables = []
+    bits = {}
     unsigned = {1: "u1", 2: "<u2", 3: "<u4"}
     for count, dtype in (
         (n_features, unsigned[of_feature]),
@@ -171,51 +188,73 @@ def streams(data, n_classes):
         (n_thresholds, "<f2" if flags & HALF else "<f4"),
         (n_values, "<f2" if flags & HALF_LEAVES else "<f4"),
     ):
-        end = at + count * np.dtype(dtype).itemsize
-        tables.append(data[at:end].view(dtype))
-        at = end
+        end = offset + count * np.dtype(dtype).itemsize
+        tables.append(data[offset:end].view(dtype))
+        offset = end
     for name, count in counts.items():
-        end = at + (count * widths[name] + 7) // 8
-        bits[name] = data[at:end]
-        at = end
+        end = offset + (count * widths[name] + 7) // 8
+        bits[name] = data[offset:end]
+        offset = end
     of_feature, of_first, threshold, value = tables
     return SimpleNamespace(
-        n_trees=n, n_splits=s, least=least, own=bool(flags & CLASSES), n_bytes=at, counts=counts, widths=widths,
-        split_widths=split, bits=bits, feature=of_feature, first=of_first, threshold=threshold, value=value,
-    )  # fmt: skip
+        n_trees=n,
+        n_splits=s,
+        least=least,
+        own=bool(flags & CLASSES),
+        n_bytes=offset,
+        counts=counts,
+        widths=widths,
+        split_widths=split,
+        bits=bits,
+        feature=of_feature,
+        first=of_first,
+        threshold=threshold,
+        value=value,
+    )
 
 
 def unpacked(sections, header):
     """Unpack a file to `Trees`."""
     k = header.n_classes
-    its = streams(sections["PACK"], k)
+    streams_of_model = streams(sections["PACK"], k)
     size, cls = (
-        _numbers(its.bits[name], its.counts[name], [its.widths[name]])[0]
+        _numbers(
+            streams_of_model.bits[name],
+            streams_of_model.counts[name],
+            [streams_of_model.widths[name]],
+        )[0]
         for name in ("size", "class")
     )
-    feature, cell, right, *nan_left = _numbers(its.bits["split"], its.n_splits, its.split_widths)
-    cell = cell + its.first.astype(np.int64)[feature]
+    feature, cell, right, *nan_left = _numbers(
+        streams_of_model.bits["split"], streams_of_model.n_splits, streams_of_model.split_widths
+    )
+    cell = cell + streams_of_model.first.astype(np.int64)[feature]
     return Trees(
-        running_sums(size + its.least),
-        its.feature.astype(np.int64)[feature],
-        its.threshold.astype(np.float32)[cell],
-        nan_left[0].astype(bool) if nan_left else np.zeros(its.n_splits, dtype=bool),
+        running_sums(size + streams_of_model.least),
+        streams_of_model.feature.astype(np.int64)[feature],
+        streams_of_model.threshold.astype(np.float32)[cell],
+        nan_left[0].astype(bool) if nan_left else np.zeros(streams_of_model.n_splits, dtype=bool),
         1 + right,
-        _leaves(its, k),
-        cls if its.own else None,
+        _leaves(streams_of_model, k),
+        cls if streams_of_model.own else None,
         None,
-        running_sums(sections.get("RNDS", np.ones(its.n_trees, dtype=np.int64))),
+        running_sums(sections.get("RNDS", np.ones(streams_of_model.n_trees, dtype=np.int64))),
         sections["BIAS"],
         header.n_features,
     )
 
 
-def _leaves(its, k):
+def _leaves(streams_of_model, k):
     """Leaves of all trees: one number each, or one for each class."""
     # uint8 is enough, because at most `MOST_VALUES` leaves differ.
-    (number,) = _numbers(its.bits["leaf"], its.counts["leaf"], [its.widths["leaf"]], np.uint8)
-    leaf = its.value.astype(np.float32)[number]
-    return leaf if its.own else leaf.reshape(-1, k)
+    (number,) = _numbers(
+        streams_of_model.bits["leaf"],
+        streams_of_model.counts["leaf"],
+        [streams_of_model.widths["leaf"]],
+        dtype=np.uint8,
+    )
+    leaf = streams_of_model.value.astype(np.float32)[number]
+    return leaf if streams_of_model.own else leaf.reshape(-1, k)
 
 
 def _ordered(threshold):
@@ -228,9 +267,9 @@ def _unordered(number):
     return np.where(number < 0, -number | 1 << 31, number).astype(np.uint32).view(np.float32)
 
 
-def _place(cells, wanted):
-    """Positions of the columns of ``wanted`` among the sorted columns of ``cells``."""
-    keys = [pair[0] * (1 << 33) + pair[1] + (1 << 32) for pair in (cells, wanted)]
+def _place(cells, cells_to_find):
+    """Positions of the columns of ``cells_to_find`` among the sorted columns of ``cells``."""
+    keys = [pair[0] * (1 << 33) + pair[1] + (1 << 32) for pair in (cells, cells_to_find)]
     return np.searchsorted(*keys)
 
 
@@ -250,8 +289,8 @@ def _stream(numbers, widths):
     parts = []
     for begin in range(0, len(numbers[0]), BLOCK):
         columns = [
-            its[begin : begin + BLOCK] >> bit & 1
-            for its, width in zip(numbers, widths, strict=False)
+            values[begin : begin + BLOCK] >> bit & 1
+            for values, width in zip(numbers, widths, strict=False)
             for bit in range(width)
         ]
         parts.append(np.packbits(np.array(columns, dtype=np.uint8).T, bitorder="little").tobytes())
@@ -261,14 +300,16 @@ def _stream(numbers, widths):
 def _numbers(data, count, widths, dtype=None):
     """Unpack the arrays of `_stream`; int64 by default."""
     dtype = dtype or np.int64
-    size, ends = sum(widths), np.cumsum(widths)
-    found = [np.zeros(count, dtype=dtype) for _ in widths]
+    size = sum(widths)
+    ends = np.cumsum(widths)
+    arrays = [np.zeros(count, dtype=dtype) for _ in widths]
     for begin in range(0, count if size else 0, BLOCK):
-        n, at = min(BLOCK, count - begin), begin * size // 8
+        n = min(BLOCK, count - begin)
+        first_byte = begin * size // 8
         bits = np.unpackbits(
-            data[at : at + BLOCK * size // 8], count=n * size, bitorder="little"
+            data[first_byte : first_byte + BLOCK * size // 8], count=n * size, bitorder="little"
         ).reshape(n, size)
-        for numbers, end, width in zip(found, ends, widths, strict=True):
+        for numbers, end, width in zip(arrays, ends, widths, strict=True):
             for bit in range(width):
                 numbers[begin : begin + n] |= bits[:, end - width + bit].astype(dtype) << bit
-    return found
+    return arrays

@@ -36,7 +36,7 @@ def check_sparse(X):
             raise ValueError(f"X is not a valid {X.format.upper()} matrix: {error}") from None
 
 
-def own(X):
+def as_numpy(X):
     """Convert to NumPy arrays: masked values become NaN, array-API arrays share memory; other objects are unchanged.
 
     Numbers get native byte order.
@@ -75,7 +75,7 @@ def own_labels(y):
     )
     to = getattr(dtype, "numpy_dtype", None)
     if to is None or to.kind not in "biu" or np.asarray(y.isna()).any():
-        y = own(y)
+        y = as_numpy(y)
         return _numbers_in(np.asarray(y), y) if getattr(dtype, "kind", None) == "O" else y
     return y.to_numpy(dtype=to)
 
@@ -116,7 +116,7 @@ def joined(parts):
     Integers stay integers, even if NumPy would convert signed and unsigned ones to floats.
     """
     types = [part.dtype for part in parts]
-    if all(its.kind in "bui" for its in types) and np.result_type(*types).kind == "f":
+    if all(dtype.kind in "bui" for dtype in types) and np.result_type(*types).kind == "f":
         largest = max(int(part.max(initial=0)) for part in parts)
         if largest >= 2**63:
             raise ValueError(
@@ -130,19 +130,20 @@ def joined(parts):
 def positions(labels, y):
     """Positions of y among sorted labels; -1 for unknown ones. Signed and unsigned integers are compared exactly."""
     if "O" in (labels.dtype.kind, y.dtype.kind):  # some objects have no order
-        known = {label: at for at, label in enumerate(labels.tolist())}
-        return np.array([_known(label, known) for label in y.tolist()], dtype=np.int64)
+        place_of_label = {label: place for place, label in enumerate(labels.tolist())}
+        return np.array([_place_of(label, place_of_label) for label in y.tolist()], dtype=np.int64)
     wraps = np.zeros(len(y), dtype=bool)
     if {labels.dtype.kind, y.dtype.kind} == {"i", "u"}:
         cast = y.astype(np.int64 if labels.dtype.kind == "i" else np.uint64)
-        wraps, y = (y < 0) != (cast < 0), cast
-    at = np.searchsorted(labels, y).clip(0, max(len(labels) - 1, 0))
-    return np.where(wraps | (labels[at] != y), -1, at)
+        wraps = (y < 0) != (cast < 0)
+        y = cast
+    place = np.searchsorted(labels, y).clip(0, max(len(labels) - 1, 0))
+    return np.where(wraps | (labels[place] != y), -1, place)
 
 
-def _known(label, known):
+def _place_of(label, place_of_label):
     try:
-        return known.get(label, -1)
+        return place_of_label.get(label, -1)
     except TypeError:  # lists are not hashable
         return -1
 
@@ -198,8 +199,11 @@ class Rows:
     )
 
     def __init__(self, scorer, allows_missing, names=None, categories=None):
-        self._categories, self._packed = categories, "PACK" in scorer.sections()
-        self._scorer, self._allows_missing, self._names = scorer, allows_missing, names
+        self._categories = categories
+        self._packed = "PACK" in scorer.sections()
+        self._scorer = scorer
+        self._allows_missing = allows_missing
+        self._names = names
         self._n_classes, self._n_features = scorer.header[:2]
 
     @property
@@ -243,20 +247,20 @@ class Rows:
             categories = None if self._categories is None else self._categories()
             X = X if categories is None else categories.encoded(X)
             refuse_dates(X)
-        given = X = own(X)
+        rows = X = as_numpy(X)
         try:
-            X = np.asarray(given)
+            X = np.asarray(rows)
             if X.dtype.char in "fd" and X.dtype.isnative:
                 return X
             if X.dtype.kind not in "biufO":
                 raise ValueError(f"X must hold numbers, not {X.dtype}")
             if X.dtype.kind == "O" and hasattr(
-                given, "iloc"
+                rows, "iloc"
             ):  # pandas has a missing value of its own
-                return given.to_numpy(np.float64, na_value=np.nan)
+                return rows.to_numpy(np.float64, na_value=np.nan)
             return X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
         except (ValueError, TypeError, OverflowError) as error:
-            raise ValueError(wrong_value(given, text=NOT_TRAINED) or error) from error
+            raise ValueError(wrong_value(rows, text=NOT_TRAINED) or error) from error
 
     def scores(self, X, n_jobs=None):
         """Scores of the classes: float64 (m, K)."""
@@ -272,13 +276,14 @@ class Rows:
 
     def early(self, X, way, n_jobs=None):
         """Positions of the classes, and numbers of evaluated learners, with early exit number ``way``: int64 (m,)."""
-        found = self._run(self.checked(X), n_jobs, score.EARLY + way)
-        return found & 0xFFFF, found >> 16
+        class_and_learners = self._run(self.checked(X), n_jobs, score.EARLY + way)
+        return class_and_learners & 0xFFFF, class_and_learners >> 16
 
     def top(self, X, n, n_jobs=None):
         """Positions of the n classes with the highest scores, best first, and these scores: (m, n) each."""
         X = self.checked(X)
-        best, scores = np.empty((X.shape[0], n), dtype=np.int64), np.empty((X.shape[0], n))
+        best = np.empty((X.shape[0], n), dtype=np.int64)
+        scores = np.empty((X.shape[0], n))
         if "LOFF" in self._scorer.sections() and not hasattr(X, "indptr"):
             with np.errstate(over="ignore"):
                 X = np.ascontiguousarray(X, dtype=np.float32)
@@ -352,7 +357,8 @@ class Rows:
             part = slice(X.indptr[row], X.indptr[row + 1])
             columns, values = X.indices[part], X.data[part]
         else:
-            columns, values = np.arange(X.shape[1]), X[row]
+            columns = np.arange(X.shape[1])
+            values = X[row]
         with np.errstate(over="ignore"):
             wrong = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
         if not len(wrong):

@@ -198,18 +198,19 @@ class Stages:
         X, ensemble = self._over_used(X)
         splits = ensemble.splits()
         first = 2 * splits[0] + np.arange(len(ensemble) + 1)
-        found = [
-            (row, first[tree] + above + at)
-            for row, tree, above, at in _descent(splits, X, ensemble.sets())
+        levels = [
+            (row, first[tree] + above + place)
+            for row, tree, above, place in _descent(splits, X, ensemble.sets())
         ]
         row, node = (
-            np.concatenate([pair[i] for pair in found] or [np.zeros(0, np.int64)]) for i in (0, 1)
+            np.concatenate([pair[i] for pair in levels] or [np.zeros(0, np.int64)]) for i in (0, 1)
         )
         return row, node, first
 
     def _over_used(self, X):
         """Dense rows and the ensemble; sparse rows are reduced to the columns that the ensemble uses."""
-        X, ensemble = self._rows.checked(X), self.ensemble
+        X = self._rows.checked(X)
+        ensemble = self.ensemble
         if hasattr(X, "indptr"):
             ensemble.splits()  # refuses machines and merged models, which have no weak learners
             check_sparse(X)
@@ -230,8 +231,8 @@ class Stages:
 def _leaves(splits, X, sets):
     """Leaf of every row in every tree: int32 (m, T)."""
     leaf = np.zeros((X.shape[0], len(splits[0]) - 1), dtype=np.int32)
-    for row, tree, _, at in _descent(splits, X, sets):
-        leaf[row, tree] = at  # the deepest node comes last
+    for row, tree, _, leaf_index in _descent(splits, X, sets):
+        leaf[row, tree] = leaf_index  # the deepest node comes last
     return leaf
 
 
@@ -242,24 +243,31 @@ def _descent(splits, X, sets):
     See `Trees`.
     """
     offset, feature, threshold, nan_left, right = splits
-    T, step = len(offset) - 1, max(1, BLOCK // max(1, len(offset)))
+    T = len(offset) - 1
+    step = max(1, BLOCK // max(1, len(offset)))
     for begin in range(0, len(X) if T else 0, step):
         with np.errstate(over="ignore"):
             part = X[begin : begin + step].astype(np.float32, copy=False)
-        row, tree = np.repeat(np.arange(len(part)), T), np.tile(np.arange(T), len(part))
-        i, end, at = offset[tree], offset[tree + 1], np.zeros(len(tree), dtype=np.int64)
+        row = np.repeat(np.arange(len(part)), T)
+        tree = np.tile(np.arange(T), len(part))
+        i = offset[tree]
+        end = offset[tree + 1]
+        leaf_index = np.zeros(len(tree), dtype=np.int64)
         while len(row):
-            yield row + begin, tree, i - offset[tree], at
+            yield row + begin, tree, i - offset[tree], leaf_index
             inner = i < end
-            row, tree, i, end, at = (array[inner] for array in (row, tree, i, end, at))
-            x, jump = part[row, feature[i]], right[i]
+            row, tree, i, end, leaf_index = (
+                array[inner] for array in (row, tree, i, end, leaf_index)
+            )
+            x = part[row, feature[i]]
+            jump = right[i]
             left = (x <= threshold[i]) | (np.isnan(x) & nan_left[i])
             if sets is not None:
-                asked = np.flatnonzero(sets[0][i])
-                its = i[asked]
-                left[asked] = in_sets(sets[0][its], *sets[1:], x[asked], nan_left[its])
-            i, end, at = (
+                on_sets = np.flatnonzero(sets[0][i])
+                split = i[on_sets]
+                left[on_sets] = in_sets(sets[0][split], *sets[1:], x[on_sets], nan_left[split])
+            i, end, leaf_index = (
                 np.where(left, i + 1, i + jump),
                 np.where(left, i + jump, end),
-                np.where(left, at, at + jump),
+                np.where(left, leaf_index, leaf_index + jump),
             )

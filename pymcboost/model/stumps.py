@@ -46,7 +46,8 @@ class Stumps(Kind):
         Number of rows on the left and the right of each stump; see `Model.with_covers`.
     """
 
-    KIND, NAME = 1, "list of stumps"
+    KIND = 1
+    NAME = "list of stumps"
     additive = True
     cls = base = None  # see `Trees`
 
@@ -149,7 +150,8 @@ class Stumps(Kind):
             If shapes disagree, a feature is out of range, or a number is not finite in float32.
         """
         bias = per_class("bias", self.bias)
-        m, k = np.size(self.feature), len(bias)
+        m = np.size(self.feature)
+        k = len(bias)
         feature, nan_left = feature_columns(self.feature, self.nan_left, self.n_features)
         threshold = finite("threshold", self.threshold, (m,))
         right = finite("right", self.right, (m, k))
@@ -194,8 +196,8 @@ class Stumps(Kind):
         """Features, and the sum of ``|right - left|`` over the classes and the stumps of each."""
         right = self.right.astype(np.float64)
         left = -right if self.left is None else self.left
-        feature, at = np.unique(self.feature, return_inverse=True)
-        return feature, np.bincount(at, np.abs(right - left).sum(axis=1), len(feature))
+        feature, place = np.unique(self.feature, return_inverse=True)
+        return feature, np.bincount(place, np.abs(right - left).sum(axis=1), len(feature))
 
     def summary(self, staged):
         return counted(len(self), "stump")

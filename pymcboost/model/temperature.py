@@ -26,7 +26,8 @@ from pymcboost.model.missing import Missing
 from pymcboost.model.rows import own_labels, positions
 
 # Bounds of the temperature. Scores of machines depend on the units of their features.
-LEAST, MOST = 2.0**-16, 2.0**16
+LEAST = 2.0**-16
+MOST = 2.0**16
 # The temperature is rounded to this many binary digits, so that sums with different last bits give the same bytes.
 BITS = 12
 # Newton's steps square the error: after a step smaller than this, the remaining error is below BITS digits.
@@ -62,7 +63,8 @@ def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
     ValueError
         If no row has a positive weight, or a score or a weight is not a finite number.
     """
-    scores, codes = np.asarray(scores, dtype=np.float64), np.asarray(codes)
+    scores = np.asarray(scores, dtype=np.float64)
+    codes = np.asarray(codes)
     weight = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=np.float64)
     if scores.ndim != 2 or codes.shape != (len(scores),) or weight.shape != (len(scores),):
         raise ValueError(
@@ -77,12 +79,13 @@ def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
             "are no rows"
         )
     z = below_top(scores, link)
-    right, n_rows = z[np.arange(len(z)), codes], np.count_nonzero(weight)
+    right = z[np.arange(len(z)), codes]
+    n_rows = np.count_nonzero(weight)
     right += (z.mean(axis=1) - right) / (n_rows + 1)
     used = weight > 0
     weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # exact, and keeps the sum finite
     weight[used] = exact.on_grid(weight[used], 1.0, n_rows)
-    return rounded(1 / _minimum(z, right, weight / weight.sum(), 1 / start))
+    return rounded(1 / _minimum(z, right, weight / weight.sum(), beta=1 / start))
 
 
 def below_top(scores, link):
@@ -115,7 +118,7 @@ def log_softmax(z):
     return z - elementary.log(sums_of_exponentials(elementary.exp(z)))
 
 
-def codes_of(y, classes, what="calibrate on"):
+def codes_of(y, classes, task="calibrate on"):
     """Positions of labels in the sorted ``classes``; ValueError for an unknown label."""
     y = np.asarray(own_labels(y))
     if y.ndim != 1:
@@ -124,15 +127,15 @@ def codes_of(y, classes, what="calibrate on"):
     if row is not None:
         raise ValueError(f"y has no label in row {row}; leave out rows without a label")
     text = {kind in "OSU" for kind in (y.dtype.kind, classes.dtype.kind)}
-    at = positions(classes, y) if len(text) == 1 else np.full(len(y), -1)
-    known = at >= 0
-    if not known.all():
+    class_index = positions(classes, y) if len(text) == 1 else np.full(len(y), -1)
+    is_known = class_index >= 0
+    if not is_known.all():
         raise ValueError(
-            f"y[{int(known.argmin())}] is {y[~known].tolist()[0]!r} of type {y.dtype}, which "
-            f"is not a class of the model; {what} rows of its classes, "
+            f"y[{int(is_known.argmin())}] is {y[~is_known].tolist()[0]!r} of type {y.dtype}, which "
+            f"is not a class of the model; {task} rows of its classes, "
             f"{classes[:3].tolist()}... of type {classes.dtype}"
         )
-    return at
+    return class_index
 
 
 def _minimum(z, right, weight, beta):
@@ -202,8 +205,10 @@ class Calibration:
     @property
     def is_calibrated(self) -> bool:
         """Whether the model has been calibrated: its temperature differs from the one of the loss."""
-        factor, asked = self._sections().get("CALB"), self._sections().get("calb")
-        return factor is not None and (asked is None or float(factor[0]) != float(asked[0]))
+        factor, initial_factor = self._sections().get("CALB"), self._sections().get("calb")
+        return factor is not None and (
+            initial_factor is None or float(factor[0]) != float(initial_factor[0])
+        )
 
     @property
     def has_probabilities(self) -> bool:
@@ -217,16 +222,16 @@ class Calibration:
                 "or predict, or calibrate the model with calibrated(X, y)"
             )
 
-    def _refuse_labels(self, what):
+    def _refuse_labels(self, task):
         if self.link == "sigmoid":
             raise ValueError(
-                f"{what} needs a model with one class per row; this one is multi-label"
+                f"{task} needs a model with one class per row; this one is multi-label"
             )
 
-    def _refuse_shares(self, what):
+    def _refuse_shares(self, task):
         if self.link == "shares":
             raise ValueError(
-                f"{what} needs scores that go through a softmax; the scores of this model are "
+                f"{task} needs scores that go through a softmax; the scores of this model are "
                 "sums of probabilities"
             )
 
@@ -269,10 +274,10 @@ class Calibration:
 
     def _scores(self, X, n_jobs, init_score, missing="allow"):
         """Raw scores; ``init_score`` and ``missing`` are passed on only if set, because not all models accept them."""
-        more = {} if init_score is None else {"init_score": init_score}
+        options = {} if init_score is None else {"init_score": init_score}
         if missing != "allow":
-            more["missing"] = missing
-        return self.raw_scores(X, n_jobs, **more)
+            options["missing"] = missing
+        return self.raw_scores(X, n_jobs, **options)
 
     def _log_odds(self, scores):
         """Logarithms of the probabilities, up to a constant per row."""
@@ -312,8 +317,10 @@ class Calibration:
         if temperature is not None:
             self._refuse_labels("a temperature")
             self._refuse_shares("a temperature")
-        given = self._sections().get("calb") if temperature is None else file.factor_of(temperature)
-        model = self._changed(CALB=given)
+        new_factor = (
+            self._sections().get("calb") if temperature is None else file.factor_of(temperature)
+        )
+        model = self._changed(CALB=new_factor)
         if not self._has_priors():
             return model
         return model.with_meta({**self.information, FIRST: self._first_temperature()})
@@ -344,13 +351,14 @@ class Calibration:
 
     def _of_first(self, ensemble):
         """The model of the first rounds, see `truncate`."""
-        first, asked = self._first_temperature(), self._sections().get("calb")
+        first = self._first_temperature()
+        initial_factor = self._sections().get("calb")
         if first is not None and self._has_priors():
-            kept = 1.0 if asked is None else 1 / float(asked[0])
+            kept = 1.0 if initial_factor is None else 1 / float(initial_factor[0])
             ensemble = ensemble.shifted(ensemble.bias.astype(np.float64) * (kept / first - 1))
-        model = self._changed(ensemble, **dict.fromkeys(file.EARLY), CALB=asked)
-        more = dict(self.information)
-        return model if more.pop(FIRST, self) is self else model._with_meta(more)
+        model = self._changed(ensemble, **dict.fromkeys(file.EARLY), CALB=initial_factor)
+        information = dict(self.information)
+        return model if information.pop(FIRST, self) is self else model._with_meta(information)
 
     def calibrated(
         self,
@@ -384,7 +392,8 @@ class Calibration:
         """
         self._refuse_labels("a temperature")
         self._refuse_shares("a temperature")
-        codes, scores = codes_of(y, self.classes_), self._scores(X, n_jobs, init_score)
+        codes = codes_of(y, self.classes_)
+        scores = self._scores(X, n_jobs, init_score)
         return self.with_temperature(fit_temperature(scores, codes, sample_weight, self.link))
 
     def reweighted(self, factors: Any) -> Self:

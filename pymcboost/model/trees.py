@@ -78,7 +78,8 @@ class Trees(Kind):
     ``leaf[at]`` is its leaf. A tree with s splits has s + 1 leaves; s may be 0.
     """
 
-    KIND, NAME = 3, "trees"
+    KIND = 3
+    NAME = "trees"
     share_of = "the splits"
 
     offset: np.ndarray
@@ -152,7 +153,8 @@ class Trees(Kind):
         )
 
     def _sets_of(self, begin, end):
-        start, subset = self.subset_start, self.subset[begin:end]
+        start = self.subset_start
+        subset = self.subset[begin:end]
         number = {j: int(subset[j]) for j in np.flatnonzero(subset).tolist()}
         return {j: self.subset_bits[start[q - 1] : start[q]] for j, q in number.items()}
 
@@ -164,7 +166,8 @@ class Trees(Kind):
     def each_tree(self):
         """Yield (feature, threshold, nan_left, right, leaf, cls, base) of each tree; ``cls`` and ``base`` can be -1."""
         for t in range(len(self)):
-            begin, end = int(self.offset[t]), int(self.offset[t + 1])
+            begin = int(self.offset[t])
+            end = int(self.offset[t + 1])
             yield (
                 self.feature[begin:end],
                 self.threshold[begin:end],
@@ -200,11 +203,15 @@ class Trees(Kind):
             If ``right`` does not describe trees.
         """
         depth = np.zeros(len(self), dtype=np.int64)
-        begin, end, tree = self.offset[:-1], self.offset[1:], np.arange(len(self))
+        begin = self.offset[:-1]
+        end = self.offset[1:]
+        tree = np.arange(len(self))
         level = 0
         while True:
             inner = begin < end
-            begin, end, tree = begin[inner], end[inner], tree[inner]
+            begin = begin[inner]
+            end = end[inner]
+            tree = tree[inner]
             if len(begin) < FEW_SPLITS:
                 break
             level += 1
@@ -224,7 +231,10 @@ class Trees(Kind):
 
     def _depth(self, begin, end):
         """Depth of the subtree with the splits from ``begin`` to ``end``."""
-        right, first, deepest, parts = self.right[begin:end].tolist(), begin, 0, [(begin, end, 0)]
+        right = self.right[begin:end].tolist()
+        first = begin
+        deepest = 0
+        parts = [(begin, end, 0)]
         while parts:
             begin, end, level = parts.pop()
             while begin < end:
@@ -234,7 +244,8 @@ class Trees(Kind):
                     raise ValueError(OUTSIDE)
                 if middle < end:
                     parts.append((middle, end, level))
-                begin, end = begin + 1, middle
+                begin += 1
+                end = middle
             deepest = max(deepest, level)
         return deepest
 
@@ -253,7 +264,8 @@ class Trees(Kind):
         k = len(bias)
         feature, nan_left = arrays.feature_columns(self.feature, self.nan_left, self.n_features)
         offset = rising("offset", self.offset, len(feature))
-        s, t = len(feature), len(offset) - 1
+        s = len(feature)
+        t = len(offset) - 1
         threshold = finite("threshold", self.threshold, (s,))
         right = integers("right", self.right, s)
         vector = self.cls is None
@@ -261,9 +273,22 @@ class Trees(Kind):
         code, cls, base = self._canonical_classes(t, k)
         rounds = rising("rounds", self.rounds, t)
         result = Trees(
-            offset, feature, threshold, nan_left, right, leaf, cls, base, rounds, bias, int(self.n_features), code,
-            self.decoder, arrays.covers(self.cover, s + t), *self._canonical_sets(s),
-        )  # fmt: skip
+            offset,
+            feature,
+            threshold,
+            nan_left,
+            right,
+            leaf,
+            cls,
+            base,
+            rounds,
+            bias,
+            int(self.n_features),
+            code,
+            self.decoder,
+            arrays.covers(self.cover, s + t),
+            *self._canonical_sets(s),
+        )
         result.depths()
         return result
 
@@ -283,7 +308,10 @@ class Trees(Kind):
 
     def _canonical_classes(self, t, k):
         """Check the code, classes and base classes of the t trees."""
-        cls, base, code, vector = self.cls, self.base, self.code, self.cls is None
+        cls = self.cls
+        base = self.base
+        code = self.code
+        vector = self.cls is None
         if code is not None:
             code = finite("code", code, (len(code), k))
             if self.decoder not in DECODERS:
@@ -341,27 +369,32 @@ class Trees(Kind):
 
         A tree without a split gets an arbitrary split, with the same value on both sides.
         """
-        n, k, splits = len(self), self.n_classes, np.diff(self.offset)
+        n = len(self)
+        k = self.n_classes
+        splits = np.diff(self.offset)
         first = np.arange(n) + self.offset[:-1]
         # Products of leaves and codes are exact in float64.
         value = np.zeros((2, n, k), dtype=np.float32 if self.code is None else np.float64)
-        for side, at in ((0, first), (1, first + splits)):
+        for side, leaf_index in ((0, first), (1, first + splits)):
             if self.cls is None:
-                value[side] = self.leaf[at]
+                value[side] = self.leaf[leaf_index]
                 continue
             if self.code is not None:
-                value[side] = self.leaf[at].astype(np.float64)[:, None] * self.code[self.cls]
+                value[side] = (
+                    self.leaf[leaf_index].astype(np.float64)[:, None] * self.code[self.cls]
+                )
                 continue
-            value[side, np.arange(n), self.cls] = self.leaf[at]
+            value[side, np.arange(n), self.cls] = self.leaf[leaf_index]
             based = (
                 np.flatnonzero(self.base >= 0)
                 if self.base is not None
                 else np.zeros(0, dtype=np.int64)
             )
             if len(based):
-                value[side, based, self.base[based]] = -self.leaf[at[based]]
+                value[side, based, self.base[based]] = -self.leaf[leaf_index[based]]
         feature, threshold = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.float32)
-        nan_left, split = np.zeros(n, dtype=bool), splits > 0
+        nan_left = np.zeros(n, dtype=bool)
+        split = splits > 0
         for to, values in (
             (feature, self.feature),
             (threshold, self.threshold),
@@ -405,18 +438,19 @@ class Trees(Kind):
     @classmethod
     def from_sections(cls, sections, header):
         feature, nan_left = arrays.without_flags(sections["FEAT"])
-        leaf, k = sections["LEAF"].astype(np.float32, copy=False), header.n_classes
-        own = base = None
+        leaf = sections["LEAF"].astype(np.float32, copy=False)
+        k = header.n_classes
+        tree_classes = base = None
         if "TCLS" in sections:
-            own = sections["TCLS"].astype(np.int64)
+            tree_classes = sections["TCLS"].astype(np.int64)
         elif "LOFF" in sections:
             shared = sections["LALL"].astype(np.float32, copy=False) if "LALL" in sections else None
             leaf = LeafEntries(
                 sections["LOFF"].astype(np.int64),
                 sections["LCLS"].astype(np.uint16),
                 leaf,
-                k,
-                shared,
+                n_classes=k,
+                shared=shared,
             )
         else:
             leaf = leaf.reshape(-1, k)
@@ -430,7 +464,7 @@ class Trees(Kind):
             nan_left,
             sections["RGHT"].astype(np.int64),
             leaf,
-            own,
+            tree_classes,
             base,
             running_sums(sections["RNDS"]),
             sections["BIAS"],

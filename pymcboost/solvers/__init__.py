@@ -1,1 +1,1 @@
-"""Solvers for the coefficients of weak learners: one learner at a time, or all."""
+"""Solvers: coefficients of weak learners, of one at a time or of all."""

@@ -14,9 +14,9 @@ from pymcboost._kernels import fcd as _fcd
 from pymcboost.solvers.columns import Solved
 from pymcboost.solvers.weights import LARGEST_COEFFICIENT, SMALLEST, PairWeights
 
-# With more rows than this, weights are float32.
+# Rows above which weights are kept in float32.
 LARGE_DATA = 10_000
-# Number of updates after which float32 weights are recomputed from the coefficients.
+# Updates after which weights in float32 are computed anew from the coefficients.
 REFRESH = 1000
 
 
@@ -49,7 +49,7 @@ class FCD(PairWeights):
         self.refresh_every = REFRESH
 
     def start(self, F=None):
-        """Compute the weights for scores F (K, m), or for zeros; return the loss."""
+        """Weights of scores F (K, m), or of zeros; returns the loss."""
         self._since = 0
         return super().start(F)
 
@@ -58,7 +58,7 @@ class FCD(PairWeights):
         return _fcd.total(self.U, self.data.class_start)
 
     def descend(self, columns, listed=None, tol=0.0, seed=0):
-        """Make one pass over the coordinates in ``listed`` (n_coordinates,), or all that violate by more than tol.
+        """One pass; ``listed`` (n_coordinates,) are the coordinates to update, or all that violate by more than tol.
 
         Returns
         -------
@@ -68,18 +68,31 @@ class FCD(PairWeights):
         n = len(columns.w)
         listed = np.zeros(0, dtype=np.uint8) if listed is None else listed.astype(np.uint8)
         updates, largest = _fcd.descend(
-            self.U, self.data.class_start, columns.H, columns.ptr, columns.column, columns.w, listed, self.nu, self.cap,
-            tol, SMALLEST[self.dtype], seed, self._before, self._order, np.empty(n, dtype=np.int32),
-        )  # fmt: skip
+            self.U,
+            self.data.class_start,
+            columns.H,
+            columns.ptr,
+            columns.column,
+            columns.w,
+            listed,
+            self.nu,
+            self.cap,
+            tol,
+            SMALLEST[self.dtype],
+            seed,
+            self._before,
+            self._order,
+            np.empty(n, dtype=np.int32),
+        )
         self._since += updates
         return updates, largest
 
     def objective(self, columns):
-        """Loss and penalty, computed from the current weights."""
+        """Loss and penalty, by the weights at hand."""
         return self.loss() + self.nu * float(columns.w.sum())
 
     def solve(self, columns, fresh=None, max_passes=1000, tol=1e-3, first=None, seed=0):
-        """Minimize the objective from the coefficients in ``columns``, to which the weights must belong.
+        """Minimise the objective from the coefficients in ``columns``, to which the weights must belong.
 
         Parameters
         ----------
@@ -100,7 +113,9 @@ class FCD(PairWeights):
         """
         if first is None:
             first = float(self.violations(columns).max(initial=0.0))
-        updates, largest, passes = 0, first, 0
+        updates = 0
+        largest = first
+        passes = 0
         while passes < max_passes and first > 0:
             if passes and self.dtype == np.float32 and self._since >= self.refresh_every:
                 self.refresh(columns)

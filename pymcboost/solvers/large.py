@@ -1,4 +1,4 @@
-"""Coefficients of one new weak learner for very many classes: from a K x K table, or from passes over the rows.
+"""Coefficients of one new weak learner for very many classes: from one K x K table, or from passes over the rows.
 
 Exponential loss
     minimise log(diagonal + sum_cr A[c,r] exp(w_r - w_c)) + nu sum w over 0 <= w <= cap, A = S+ + (S-)^T: the problem
@@ -14,14 +14,14 @@ from pymcboost._kernels import elementary
 from pymcboost.solvers import newton
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, MAX_ITERATIONS
 
-# Number of table rows that are processed at once.
+# Rows of a table that are worked on at once.
 BLOCK = 256
-# Maximum slope at the solution.
+# Largest slope left.
 SLOPE = 1e-6
 
 
 def folded(tables):
-    """Fold the side tables (2, K, K) into the table A (1, K, K), which replaces the first."""
+    """The table A (1, K, K) in the place of the first of the side tables (2, K, K)."""
     A, other = tables
     for begin in range(0, len(A), BLOCK):
         A[begin : begin + BLOCK] += other[:, begin : begin + BLOCK].T
@@ -29,38 +29,44 @@ def folded(tables):
 
 
 def sums(A, w):
-    """Row and column sums of A[c,r] exp(w_r - w_c): (K,) each."""
-    up, down = elementary.exp(w), elementary.exp(-w)
+    """Rows and columns of A[c,r] exp(w_r - w_c) added up: (K,) each."""
+    up = elementary.exp(w)
+    down = elementary.exp(-w)
     return down * np.einsum("cr,r->c", A, up), up * np.einsum("cr,c->r", A, down)
 
 
 class _Large:
-    """Base class of both: SciPy's L-BFGS-B."""
+    """What both share: SciPy's L-BFGS-B."""
 
     def __init__(self, n_classes, nu, cap=LARGEST_COEFFICIENT):
         from threadpoolctl import ThreadpoolController
 
-        self.nu, self.cap, self._n_classes = nu, cap, n_classes
+        self.nu = nu
+        self.cap = cap
+        self._n_classes = n_classes
         self._blas = ThreadpoolController()
 
     def _minimise(self, value_and_slopes, slope):
         from scipy.optimize import minimize
 
-        # The sums of SciPy must not depend on the number of threads.
+        # SciPy's own sums must not depend on the number of threads.
         with self._blas.limit(limits=1, user_api="blas"):
-            found = minimize(
-                value_and_slopes, np.zeros(self._n_classes), jac=True, method="L-BFGS-B",
+            result = minimize(
+                value_and_slopes,
+                np.zeros(self._n_classes),
+                jac=True,
+                method="L-BFGS-B",
                 bounds=[(0.0, self.cap)] * self._n_classes,
                 options={"maxiter": MAX_ITERATIONS, "ftol": newton.TOLERANCE**1.5, "gtol": slope},
-            )  # fmt: skip
-        return np.clip(found.x, 0.0, self.cap)
+            )
+        return np.clip(result.x, 0.0, self.cap)
 
 
 class LargeExp(_Large):
-    """Solves the same problem as `newton.NewtonExp`."""
+    """The same as `newton.NewtonExp`."""
 
     def fit(self, loss, h):
-        """Return (w, tables): the minimizer with min(w) = 0, and the folded table of h."""
+        """Return (w, tables): the minimiser with min(w) = 0 and the folded table of h."""
         tables = folded(loss.side_tables(h))
         diagonal = loss.diagonal if self.nu > 0 else 0.0
 
@@ -74,10 +80,10 @@ class LargeExp(_Large):
 
 
 class LargeLog(_Large):
-    """Solves the same problem as `newton.NewtonLog`."""
+    """The same as `newton.NewtonLog`."""
 
     def fit(self, loss, h):
-        """Return (w, None): the minimizer with min(w) = 0."""
+        """Return (w, None): the minimiser with min(w) = 0."""
 
         def value_and_slopes(w):
             value, slopes = loss.value_and_slopes(h, w)
@@ -91,5 +97,5 @@ LARGE = {"exp": LargeExp, "log": LargeLog}
 
 
 def solver_of(name, n_classes, nu, large):
-    """Return the solver for a loss; ``large``: see `losses.pairwise.PairwiseBlocks`."""
+    """The solver of a loss; ``large``: see `losses.pairwise.PairwiseBlocks`."""
     return (LARGE if large else newton.SOLVERS)[name](n_classes, nu)

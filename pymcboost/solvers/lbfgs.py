@@ -1,4 +1,4 @@
-"""Fits all coefficients at once with SciPy's L-BFGS-B, for either pairwise loss.
+"""All coefficients at once by SciPy's L-BFGS-B, for either pairwise loss.
 
 Problem
     minimise over 0 <= w <= cap  sum over rows i and classes y != y_i of s_i L(F[y_i](x_i) - F[y](x_i))  +  nu sum(w),
@@ -14,12 +14,13 @@ from pymcboost.solvers.columns import Columns, Solved
 
 LBFGS_ITERATIONS = 100
 LBFGS_MEMORY = 10
-# A cold start ends if the objective, as a mean over all pairs, changes by at most this, or has no larger slope.
-COLD_CHANGE, COLD_SLOPE = 1e-9, 1e-5
+# A cold start ends where the objective, as a mean over all pairs, changes by no more than this or has no larger slope.
+COLD_CHANGE = 1e-9
+COLD_SLOPE = 1e-5
 
 
 class LBFGS:
-    """Fits all coefficients with SciPy's L-BFGS-B, for either loss.
+    """All coefficients by SciPy's L-BFGS-B, for either loss.
 
     Parameters
     ----------
@@ -33,11 +34,13 @@ class LBFGS:
     """
 
     def __init__(self, weights, max_iterations=LBFGS_ITERATIONS, cold=False):
-        self.weights, self.max_iterations, self.cold = weights, max_iterations, cold
+        self.weights = weights
+        self.max_iterations = max_iterations
+        self.cold = cold
         self._blas = ThreadpoolController()
 
     def solve(self, columns, tol=1e-3, **_):
-        """Minimize the objective from the coefficients in ``columns``, whose ``w`` is updated.
+        """Minimise the objective from the coefficients in ``columns``, whose ``w`` is updated.
 
         Parameters
         ----------
@@ -54,32 +57,41 @@ class LBFGS:
         weights = self.weights
         if self.cold:
             columns.w[:] = 0.0
-        at = Columns(columns.H, columns.ptr, columns.column, columns.w)
+        trial = Columns(columns.H, columns.ptr, columns.column, columns.w)
 
         def value_and_slopes(w):
-            at.w = np.ascontiguousarray(w)
-            return weights.refresh(at) / scale, weights.slopes(at) / scale
+            trial.w = np.ascontiguousarray(w)
+            return weights.refresh(trial) / scale, weights.slopes(trial) / scale
 
         weights.refresh(columns)
         first = float(weights.violations(columns).max(initial=0.0))
-        scale, change = first if first > 0 else 1.0, 0.0
+        scale = first if first > 0 else 1.0
+        change = 0.0
         if self.cold:
             data = weights.data
-            scale, tol, change = (
-                float(data.weight.sum()) * (data.n_classes - 1),
-                COLD_SLOPE,
-                COLD_CHANGE,
-            )
+            scale = float(data.weight.sum()) * (data.n_classes - 1)
+            tol = COLD_SLOPE
+            change = COLD_CHANGE
         with self._blas.limit(
             limits=1, user_api="blas"
-        ):  # more would spin on vectors of a few thousand numbers
-            found = minimize(
-                value_and_slopes, columns.w, jac=True, method="L-BFGS-B", bounds=[(0.0, weights.cap)] * len(columns.w),
+        ):  # more would spin over vectors of a few thousand numbers
+            result = minimize(
+                value_and_slopes,
+                columns.w,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=[(0.0, weights.cap)] * len(columns.w),
                 options={
-                    "maxiter": self.max_iterations, "maxcor": LBFGS_MEMORY, "gtol": tol, "ftol": change, "maxls": 50,
+                    "maxiter": self.max_iterations,
+                    "maxcor": LBFGS_MEMORY,
+                    "gtol": tol,
+                    "ftol": change,
+                    "maxls": 50,
                 },
-            )  # fmt: skip
-        columns.w[:] = np.clip(found.x, 0.0, weights.cap).astype(np.float32)
+            )
+        columns.w[:] = np.clip(result.x, 0.0, weights.cap).astype(np.float32)
         value = weights.refresh(columns)
         left = float(weights.violations(columns).max(initial=0.0))
-        return Solved(value, left / first if first > 0 else 0.0, int(found.nit), int(found.nfev))
+        return Solved(
+            value, left / first if first > 0 else 0.0, int(result.nit), updates=int(result.nfev)
+        )

@@ -33,7 +33,7 @@ class Previous:
     best_round: int | None = None
     best_model: bytes | None = None
     # What the user asked for, to be named in messages, and the classes of a given model.
-    how: str = "warm_start"
+    source: str = "warm_start"
     classes: Any = None
 
 
@@ -119,7 +119,8 @@ class Booster:
 
     def __init__(self, params, draw_seed=None, name="", comm=ALONE):
         self.params = SimpleNamespace(**{**self.fixed, **params})
-        self.draw_seed, self.name = draw_seed, name
+        self.draw_seed = draw_seed
+        self.name = name
         self.workers = comm
         self.n_rounds = 0
 
@@ -139,7 +140,7 @@ class Booster:
     def begin_at(self, bias):
         """Start from the bias (K,) of a model, if the algorithm computes a bias itself."""
 
-    def hasten(self, n_rounds):
+    def speed_up(self, n_rounds):
         """Take larger steps if this hardly changes the scores; return how many rounds then replace ``n_rounds``."""
         return n_rounds
 
@@ -167,12 +168,12 @@ class Booster:
         """Add one round to the builder. Return its history entry, or None if nothing is left to learn."""
         raise NotImplementedError
 
-    def refit_round(self, at, leaves, cls, base, decay):
+    def refit_round(self, leaf_of_row, leaves, cls, base, decay):
         """New leaves of the trees of a round, a list as ``leaves`` are; the scores get them.
 
         Parameters
         ----------
-        at : ndarray of int (m, T)
+        leaf_of_row : ndarray of int (m, T)
             Leaf of every training row.
         leaves : list of ndarray
             The old ones.
@@ -275,11 +276,9 @@ class Booster:
         calibrates : bool, default=False
             Whether the scores of rows that are left out are followed, for the temperature.
         """
-        self.n_estimators, self.n_validation, self.calibrates = (
-            n_estimators,
-            n_validation,
-            calibrates,
-        )
+        self.n_estimators = n_estimators
+        self.n_validation = n_validation
+        self.calibrates = calibrates
         self.has_rounds = previous is not None
         if previous is not None:
             self.check_previous(previous)
@@ -291,7 +290,7 @@ class Booster:
         else:
             self.gain = previous.gain.copy()
             self.n_rounds = previous.n_rounds
-            if previous.best_gain is not None or previous.how == "init_model":
+            if previous.best_gain is not None or previous.source == "init_model":
                 self._check_form(previous)
             scores = self.go_on(previous)
         self.seed = self.draw_seed()
@@ -302,12 +301,13 @@ class Booster:
 
     def check_previous(self, previous):
         """Refuse to add to a model that has other weak learners or another loss."""
-        was, now = previous.model.meta.get("params", {}), vars(self.params)
+        was = previous.model.meta.get("params", {})
+        now = vars(self.params)
         for name in self.must_stay:
             is_now = shown_own(now[name]) if name == "loss" and name in was else now.get(name)
             if name in was and was[name] != is_now:
                 raise ValueError(
-                    f"{previous.how}: the existing model has {name}={was[name]!r}, but now it "
+                    f"{previous.source}: the existing model has {name}={was[name]!r}, but now it "
                     f"is {is_now!r}; use the same value, or train a new model"
                 )
 
@@ -317,8 +317,8 @@ class Booster:
             [] if previous.best_model is None else [Model.from_bytes(previous.best_model).ensemble]
         )
         ensembles = [self.builder.current(), previous.model.ensemble, *best]
-        if len({one.form() for one in ensembles}) > 1:
-            where = "init_model" if previous.how == "init_model" else "the checkpoint"
+        if len({ensemble.form() for ensemble in ensembles}) > 1:
+            where = "init_model" if previous.source == "init_model" else "the checkpoint"
             raise ValueError(
                 f"the rounds in {where} do not belong to a {self.name}; train a new model "
                 "without it"
@@ -328,7 +328,7 @@ class Booster:
         """Take over the rounds of a model and return the raw scores of the training rows."""
         self.builder.extend(previous.model.ensemble)
         if is_coded(self.data.X):
-            self.data.X.refuse(previous.model.ensemble, previous.how)
+            self.data.X.refuse(previous.model.ensemble, previous.source)
         return self.scores()
 
     def first_scores(self):
@@ -351,7 +351,8 @@ class Booster:
     def cut(self, n_rounds, gain):
         """Go back to the first rounds."""
         self.builder.truncate_rounds(n_rounds)
-        self.n_rounds, self.gain = n_rounds, gain
+        self.n_rounds = n_rounds
+        self.gain = gain
 
     def release(self):
         """Release what only the rounds need, after the last one."""

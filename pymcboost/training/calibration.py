@@ -46,7 +46,8 @@ from pymcboost.training.inputs import check_consistent_length, weights_of_rows
 # If the second model has at least this share of the rows of the others, it adds no information.
 ALIKE = 0.8
 # This many held-out rows are enough for a temperature, or this share of all rows; no further folds are then trained.
-ENOUGH, ENOUGH_SHARE = 600, 0.55
+ENOUGH = 600
+ENOUGH_SHARE = 0.55
 # With fewer rows, only boosters with `corrects_few` train a second model: with others, its noise would outweigh its
 # information.
 FEW = 500
@@ -56,7 +57,9 @@ MOST_RISE = 4.0
 # temperature, which is at most MOST_SOFT times the leave-one-out temperature. The result is too high by a factor that
 # hardly differs between data sets; BIAS corrects it. All three were chosen on training parts of 40 sets, see
 # docs/results/choices.md.
-SHARE_OUTSIDE, MOST_SOFT, BIAS = 0.8, 30.0, 0.905
+SHARE_OUTSIDE = 0.8
+MOST_SOFT = 30.0
+BIAS = 0.905
 
 UNSEEN = (
     "cv: no fold trains on a class that it holds out, so there is no temperature; use "
@@ -64,7 +67,7 @@ UNSEEN = (
 )
 
 
-def check_rows(estimator, dataset, held):
+def check_rows(estimator, dataset, validation_set):
     """Refuse, before the first round, rows from which no temperature comes.
 
     Returns
@@ -72,10 +75,10 @@ def check_rows(estimator, dataset, held):
     list of (rows to train on, rows held out), or None
         The folds of a ``cv`` that is no number.
     """
-    if held is not None:
-        if not _known(held).any():
+    if validation_set is not None:
+        if not _known_weights(validation_set).any():
             raise ValueError(
-                f"the validation set {held.name!r} has no row with positive weight and a label "
+                f"the validation set {validation_set.name!r} has no row with positive weight and a label "
                 "that the training knows, so there is no temperature; give such rows, or set "
                 "calibrate=None"
             )
@@ -90,18 +93,25 @@ def check_rows(estimator, dataset, held):
     return parts
 
 
-def too_few(held):
-    """Whether the validation rows (`Held`) that were split off are too few for a temperature."""
-    return np.count_nonzero(_known(held)) < ENOUGH
+def too_few(validation_set):
+    """Whether the validation rows (`ValidationSet`) that were split off are too few for a temperature."""
+    return np.count_nonzero(_known_weights(validation_set)) < ENOUGH
 
 
-def temperature_of_rows(model, held):
-    """Temperature of a model on validation rows (`Held`), without rows whose labels do not occur in training."""
-    return fit_temperature(held.raw_scores(model), held.codes.clip(0), _known(held), model.link)
+def temperature_of_rows(model, validation_set):
+    """Temperature of a model on a `ValidationSet`, without rows whose labels do not occur in training."""
+    return fit_temperature(
+        validation_set.raw_scores(model),
+        validation_set.codes.clip(0),
+        _known_weights(validation_set),
+        model.link,
+    )
 
 
-def _known(held):
-    return (held.codes >= 0) * (1.0 if held.weight is None else held.weight)
+def _known_weights(validation_set):
+    return (validation_set.codes >= 0) * (
+        1.0 if validation_set.weight is None else validation_set.weight
+    )
 
 
 def temperature_of_left_out(left_out, data, link):
@@ -109,22 +119,23 @@ def temperature_of_left_out(left_out, data, link):
 
     Leave-one-out scores are too sharp, out-of-bag scores too soft: see `SHARE_OUTSIDE`.
     """
-    comm, rows = data.comm, left_out.rows
+    comm = data.comm
+    rows = left_out.rows
     arrays = left_out.alone, left_out.outside, data.y[rows], data.weight[rows]
     alone, outside, codes, weight = (np.concatenate(comm.exchange(array)) for array in arrays)
     sharp = fit_temperature(alone, codes, weight, link)
-    soft = min(fit_temperature(outside, codes, weight, link, sharp), MOST_SOFT * sharp)
+    soft = min(fit_temperature(outside, codes, weight, link=link, start=sharp), MOST_SOFT * sharp)
     return comm.broadcast(rounded(BIAS * sharp ** (1 - SHARE_OUTSIDE) * soft**SHARE_OUTSIDE))
 
 
-def temperature_of_folds(estimator, dataset, seed, rounds, found=None, parts=None, previous=None):
+def temperature_of_folds(estimator, dataset, seed, rounds, folds=None, parts=None, previous=None):
     """Temperature of a model of all rows, from models of folds.
 
     Parameters
     ----------
     estimator, dataset, seed, rounds
         See `folds.held_scores`.
-    found : OutOfFold, optional
+    folds : OutOfFold, optional
         Folds that there are already, with rounds that fit their rows.
     parts : list, optional
         What `check_rows` has found.
@@ -139,8 +150,8 @@ def temperature_of_folds(estimator, dataset, seed, rounds, found=None, parts=Non
         Where all folds were trained here.
     """
     try:
-        scored = _scored(estimator, dataset, seed, rounds, found, parts, previous)
-        return _of_folds(estimator, dataset, seed, rounds, found, previous, scored), scored.kept
+        scored = _scored(estimator, dataset, seed, rounds, folds, parts, previous)
+        return _of_folds(estimator, dataset, seed, rounds, folds, previous, scored), scored.kept
     except NO_FOLDS as error:
         pass_on(dataset, error)
         warn(f"the probabilities are not calibrated: {reason(error)}")
@@ -158,24 +169,26 @@ class _Scored:
     kept: OutOfFoldScores | None = None
 
 
-def _scored(estimator, dataset, seed, rounds, found, parts, previous):
-    if found is not None:
-        parts = _largest_first(dataset, found.parts())
-        return _Scored(parts, parts, found.scores, found.link)
-    given = parts or splits(estimator.cv, dataset, seed)
-    parts = _largest_first(dataset, given)
+def _scored(estimator, dataset, seed, rounds, folds, parts, previous):
+    if folds is not None:
+        parts = _largest_first(dataset, folds.parts())
+        return _Scored(parts, parts, folds.scores, folds.link)
+    all_parts = parts or splits(estimator.cv, dataset, seed)
+    parts = _largest_first(dataset, all_parts)
     used = parts[: _enough(dataset, parts)]
-    scores, link = held_scores(estimator, dataset, seed, rounds, used, previous)
-    kept = OutOfFoldScores.of(scores, given) if len(used) == len(parts) else None
+    scores, link = held_scores(
+        estimator, dataset, seed, rounds=rounds, parts=used, previous=previous
+    )
+    kept = OutOfFoldScores.of(scores, all_parts) if len(used) == len(parts) else None
     return _Scored(parts, used, scores, link, kept)
 
 
-def _of_folds(estimator, dataset, seed, rounds, found, previous, scored):
-    parts, used, link = scored.parts, scored.used, scored.link
-    first, n = (
-        _temperature(scored.scores, dataset, used, link),
-        n_weighted(dataset.comm, dataset.weight),
-    )
+def _of_folds(estimator, dataset, seed, rounds, folds, previous, scored):
+    parts = scored.parts
+    used = scored.used
+    link = scored.link
+    first = _temperature(scored.scores, dataset, used, link)
+    n = n_weighted(dataset.comm, dataset.weight)
     b, s = np.mean(sizes(dataset, used), axis=0)
     too_few = n < FEW and not estimator.booster.corrects_few
     if too_few or _enough(dataset, parts) == 1 or s >= ALIKE * b:
@@ -184,8 +197,10 @@ def _of_folds(estimator, dataset, seed, rounds, found, previous, scored):
     if second is None:
         return first
     s *= share
-    rounds = rounds if found is None else max(1, round(found.best_round * float(np.sqrt(s / b))))
-    scores, _ = held_scores(estimator, dataset, seed, rounds, [second], previous)
+    rounds = rounds if folds is None else max(1, round(folds.best_round * float(np.sqrt(s / b))))
+    scores, _ = held_scores(
+        estimator, dataset, seed, rounds=rounds, parts=[second], previous=previous
+    )
     try:
         higher = _temperature(scores, dataset, [second], link)
     except FoldError:  # none of its classes are held out
@@ -210,21 +225,21 @@ def _of_few_rows(dataset, parts):
     the held-out rows. None if they have fewer than two classes.
     """
     (first_train, first_held), (second_train, second_held) = parts[:2]
-    for held, train, scored in (
+    for held_out, train, scored in (
         (first_held, second_train, second_held),
         (second_held, first_train, first_held),
     ):
-        few = held[np.isin(held, train)]
+        few = held_out[np.isin(held_out, train)]
         if np.count_nonzero(present(dataset, few)) >= 2:
-            n_few, n_held = sizes(dataset, [(few, held)])[0]
+            n_few, n_held = sizes(dataset, [(few, held_out)])[0]
             return (few, scored), n_few / n_held
     return None, 0.0
 
 
 def _enough(dataset, parts):
     """How many of the first folds are needed to hold out enough rows."""
-    held = np.cumsum(sizes(dataset, parts)[:, 1])
-    return int(np.searchsorted(held, min(ENOUGH, ENOUGH_SHARE * held[-1]))) + 1
+    n_held_out = np.cumsum(sizes(dataset, parts)[:, 1])
+    return int(np.searchsorted(n_held_out, min(ENOUGH, ENOUGH_SHARE * n_held_out[-1]))) + 1
 
 
 def _temperature(scores, dataset, parts, link):
@@ -240,8 +255,10 @@ def _temperature(scores, dataset, parts, link):
 def _weights(dataset, parts):
     """Weights of the held-out rows; 0 for other rows and for classes that the model of the fold has not seen."""
     weight = np.zeros(len(dataset.weight))
-    for train, held in parts:
-        weight[held] = dataset.weight[held] * present(dataset, train)[dataset.codes[held]]
+    for train, held_out in parts:
+        weight[held_out] = (
+            dataset.weight[held_out] * present(dataset, train)[dataset.codes[held_out]]
+        )
     if not dataset.comm.maximum(np.array([int(weight.any())]))[0]:
         raise FoldError(UNSEEN)
     return weight
@@ -257,11 +274,11 @@ def shares(state, data, workers):
     begun = state.n_rounds or booster.init_score is not None
     if begun or booster.multilabel or booster.link == "none" and callable(booster.probabilities):
         return None
-    own = np.bincount(data.y, data.weight, data.n_classes).astype(
+    class_weights = np.bincount(data.y, data.weight, data.n_classes).astype(
         np.float64
     )  # int64 where there are no rows
-    found = workers.sum(own)
-    return np.maximum(found / found.sum(), np.finfo(np.float32).tiny)
+    total_class_weights = workers.sum(class_weights)
+    return np.maximum(total_class_weights / total_class_weights.sum(), np.finfo(np.float32).tiny)
 
 
 def with_shares(model, factors):
@@ -276,15 +293,15 @@ def priors(estimator, classes, weight):
     if not getattr(estimator, "restore_priors", False) or (weight == weight[0]).all():
         return None
     with np.errstate(divide="ignore", over="ignore"):
-        found = 1 / weight
-    if np.isinf(found).any():
-        at = found.argmax()
+        inverse_weights = 1 / weight
+    if np.isinf(inverse_weights).any():
+        class_index = inverse_weights.argmax()
         raise ValueError(
             f"{type(estimator).__name__}: restore_priors divides by the class weights, and the "
-            f"weight of {classes.tolist()[at]!r} is {weight[at]:g}; leave out the rows of this "
+            f"weight of {classes.tolist()[class_index]!r} is {weight[class_index]:g}; leave out the rows of this "
             "class, or set restore_priors=False"
         )
-    return found
+    return inverse_weights
 
 
 class CalibratesOnRows:

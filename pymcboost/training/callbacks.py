@@ -144,43 +144,43 @@ class _UserCallback(Callback):
         self.after_round = after_round
 
 
-def as_callback(one):
+def as_callback(callback):
     """Turn an object into a callback with all methods; only ``after_round`` is required.
 
     A built-in callback that stores the state of one training is copied, so that trainings can run side by side.
     """
-    if isinstance(one, Callback):
-        return copy.copy(one) if vars(type(one)).get("of_one_training") else one
-    if isinstance(one, type):
+    if isinstance(callback, Callback):
+        return copy.copy(callback) if vars(type(callback)).get("of_one_training") else callback
+    if isinstance(callback, type):
         raise TypeError(
-            f"callbacks: {one.__name__} is a class; give an instance, {one.__name__}(...)"
+            f"callbacks: {callback.__name__} is a class; give an instance, {callback.__name__}(...)"
         )
-    after_round = getattr(one, "after_round", None)
+    after_round = getattr(callback, "after_round", None)
     if not callable(after_round):
         remedy = (
             "; instead of LightGBM's early_stopping and log_evaluation, set early_stopping, "
             "n_iter_no_change and verbose"
         )
         raise TypeError(
-            f"callbacks: {one!r} has no method after_round(state); give objects that have "
-            f"one{remedy * callable(one)}"
+            f"callbacks: {callback!r} has no method after_round(state); give objects that have "
+            f"one{remedy * callable(callback)}"
         )
     return _UserCallback(after_round)
 
 
-def as_callbacks(given):
+def as_callbacks(callbacks):
     """Turn a sequence of objects into callbacks with all methods."""
-    if not isinstance(given, Iterable):
+    if not isinstance(callbacks, Iterable):
         raise TypeError(
-            f"callbacks must be a sequence of callbacks, not {given!r}; give [callback], or ()"
+            f"callbacks must be a sequence of callbacks, not {callbacks!r}; give [callback], or ()"
         )
-    given = list(given)
-    for number, one in enumerate(given):
-        if any(one is other for other in given[:number]):
+    callbacks = list(callbacks)
+    for number, callback in enumerate(callbacks):
+        if any(callback is other for other in callbacks[:number]):
             raise ValueError(
-                f"callbacks: one {type(one).__name__} is listed twice; give each object once"
+                f"callbacks: one {type(callback).__name__} is listed twice; give each object once"
             )
-    return [as_callback(one) for one in given]
+    return [as_callback(callback) for callback in callbacks]
 
 
 class ValidationCurves(Callback):
@@ -194,11 +194,12 @@ class ValidationCurves(Callback):
 
         The curves come first in the history, so the order is the same after a checkpoint.
         """
-        validation, others = state.validation, dict(state.history)
+        validation = state.validation
+        others = dict(state.history)
         state.history.clear()
-        for held in validation.sets:
+        for validation_set in validation.sets:
             for metric in self.metrics:
-                column = f"{held.name}_{metric.name}"
+                column = f"{validation_set.name}_{metric.name}"
                 done = others.pop(column, [])
                 state.history[column] = done + [np.nan] * (state.n_rounds - len(done))
         state.history.update(others)
@@ -241,7 +242,10 @@ class Patience:
     """
 
     def __init__(self, sign, patience, min_delta=0.0, n_rounds=0, share=0.0, tolerance=0.0):
-        self.sign, self.patience, self.min_delta, self.share = sign, patience, min_delta, share
+        self.sign = sign
+        self.patience = patience
+        self.min_delta = min_delta
+        self.share = share
         self.tolerance = tolerance
         self.best_round = self._since = n_rounds
         self._best = self._bar = None
@@ -250,10 +254,12 @@ class Patience:
         """Add the value after ``n_rounds`` rounds; return whether it is the best so far."""
         value *= self.sign
         if self._bar is None or value < self._bar - self._least():
-            self._bar, self._since = value, n_rounds
+            self._bar = value
+            self._since = n_rounds
         better = self._best is None or value < self._best
         if better:
-            self._best, self.best_round = value, n_rounds
+            self._best = value
+            self.best_round = n_rounds
         return better
 
     def _least(self):
@@ -281,16 +287,16 @@ class EarlyStopping(Callback):
     """
 
     def __init__(self, metric, patience, min_delta=0.0, also=()):
-        self.metrics, self.patience, self.min_delta = [metric, *also], patience, min_delta
+        self.metrics = [metric, *also]
+        self.patience = patience
+        self.min_delta = min_delta
 
     def before_training(self, state):
         """Find the best of the existing rounds."""
         self._curves = {}
         for metric in self.metrics:
-            column, curve = (
-                f"val_{metric.name}",
-                Patience(metric.sign, self.patience, self.min_delta, state.n_rounds),
-            )
+            column = f"val_{metric.name}"
+            curve = Patience(metric.sign, self.patience, self.min_delta, state.n_rounds)
             if state.resumed:
                 for t, value in enumerate(state.history[column], 1):
                     curve.see(value, t)
@@ -325,7 +331,7 @@ class EarlyStopping(Callback):
 
 
 class _Silence:
-    def update(self, n=1, known=None):
+    def update(self, n=1, metrics=None):
         """Count ``n`` more rounds as done, and show the latest metrics."""
 
     def close(self):
@@ -338,7 +344,7 @@ class _Bar(_Silence):
 
         self._bar = tqdm(total=n_rounds, desc=name, unit="round", file=sys.stderr, leave=False)
 
-    def update(self, n=1, known=None):
+    def update(self, n=1, metrics=None):
         self._bar.update(n)
 
     def close(self):
@@ -349,16 +355,14 @@ class _Lines(_Silence):
     """Prints a line at regular numbers of rounds and after the last one; ``done`` rounds were done before."""
 
     def __init__(self, name, n_rounds, every, done, at_most):
-        self._name, self._n_rounds, self._every, self._at_most = (
-            name,
-            n_rounds,
-            every,
-            "at most " * at_most,
-        )
+        self._name = name
+        self._n_rounds = n_rounds
+        self._every = every
+        self._at_most = "at most " * at_most
         self._first = self._done = done
         self._begin = time.monotonic()
 
-    def update(self, n=1, known=None):
+    def update(self, n=1, metrics=None):
         before, self._done = self._done, self._done + n
         if self._done // self._every == before // self._every and self._done < self._n_rounds:
             return
@@ -367,7 +371,7 @@ class _Lines(_Silence):
             * (self._n_rounds - self._done)
             / (self._done - self._first)
         )
-        facts = "".join(f", {name} {value:.6g}" for name, value in (known or {}).items())
+        facts = "".join(f", {name} {value:.6g}" for name, value in (metrics or {}).items())
         seconds = f"{left:.{int(left < 10)}f} s left"
         line = f"{self._name}: round {self._done} of {self._at_most}{self._n_rounds}{facts}, {self._at_most}{seconds}"
         with contextlib.suppress(
@@ -404,12 +408,15 @@ class Progress(Callback):
     """Shows a progress bar on a terminal; otherwise prints lines with the metrics."""
 
     def __init__(self, name, every, at_most=False):
-        self._name, self._every, self._at_most, self._shown = name, every, at_most, _Silence()
+        self._name = name
+        self._every = every
+        self._at_most = at_most
+        self._shown = _Silence()
 
     def before_training(self, state):
         """Show the bar."""
         self._shown = progress(
-            self._name, state.n_estimators, self._every, state.n_rounds, self._at_most
+            self._name, state.n_estimators, self._every, done=state.n_rounds, at_most=self._at_most
         )
 
     def after_round(self, state):

@@ -95,7 +95,9 @@ class Checkpoint(Callback):
     ):
         if not every >= 0:
             raise ValueError(f"every={every!r} is not allowed; it must be a number of seconds >= 0")
-        self.path, self.every, self.note = fspath(path), every, note
+        self.path = fspath(path)
+        self.every = every
+        self.note = note
         self.resumed = 0
         self.more: dict[str, Any] = {}  # what else the file says, as a model file does
 
@@ -184,7 +186,10 @@ class Checkpoint(Callback):
                 "machine, from which training could not continue exactly; use warm_start to "
                 "add rounds"
             )
-        self._workers, self._best, self._last, self.resumed = booster.workers, None, None, 0
+        self._workers = booster.workers
+        self._best = None
+        self._last = None
+        self.resumed = 0
         self._saved = self._read_for_all()
         if self._saved is None:
             self.seed = self._workers.broadcast(int.from_bytes(os.urandom(8), "little") % SEEDS)
@@ -194,18 +199,19 @@ class Checkpoint(Callback):
     def resume(self, plan):
         """Return the rounds in the file, if they belong to this training."""
         self._data = _identity(plan.dataset, plan.validation)
-        self._written, self._next = 0, time.monotonic() + self.every
+        self._written = 0
+        self._next = time.monotonic() + self.every
         if self._saved is None:
             return None
         saved, self._saved = self._saved, None
         model, rounds = saved["model"], saved["rounds"]
-        found = _differences(model.meta, plan.meta, plan.defaults) or _data_differences(
+        differences = _differences(model.meta, plan.meta, plan.defaults) or _data_differences(
             saved["data"], self._data
         )
-        if found:
+        if differences:
             raise ValueError(
                 f"{self._name()} is the checkpoint of a different training: "
-                f"{'; '.join(found)}. Use the same parameters and data, or {AGAIN}"
+                f"{'; '.join(differences)}. Use the same parameters and data, or {AGAIN}"
             )
         if plan.n_estimators != "auto" and rounds > plan.n_estimators:
             raise ValueError(
@@ -301,18 +307,18 @@ class Checkpoint(Callback):
         """Read the file on worker 0 and send it to all workers, with any error. None if there is no file."""
         if self._workers.size == 1:
             return self._read()
-        found = error = None
+        saved = error = None
         if self._workers.rank == 0:
             try:
-                found = self._read()
+                saved = self._read()
             except (OSError, ValueError) as caught:
                 error = caught
-        text = None if found is None else found["model"].to_bytes()
+        text = None if saved is None else saved["model"].to_bytes()
         text, error = self._workers.broadcast((text, error))
         if error is not None:
             raise error
-        if text is None or found is not None:
-            return found
+        if text is None or saved is not None:
+            return saved
         model = Model.from_bytes(text)
         return _decoded(model, model.meta["checkpoint"])
 
@@ -393,10 +399,12 @@ def _decoded(model, meta):
         "cv_results": cv_results or None,
         **gains,
     }
-    whole = all(isinstance(saved[name], int) and saved[name] >= 0 for name in ("rounds", "seed"))
+    counts_are_valid = all(
+        isinstance(saved[name], int) and saved[name] >= 0 for name in ("rounds", "seed")
+    )
     best = saved["best_round"]
     fits = (
-        whole
+        counts_are_valid
         and (best is None or (isinstance(best, int) and 0 < best <= saved["rounds"]))
         and saved["seed"] < SEEDS
         and saved["data"].get("features") == model.n_features_in_
@@ -432,7 +440,8 @@ def _identity(dataset, validation):
 
     Checksums are sums over the rows with their numbers. The division of the rows among workers does not change them.
     """
-    X, number = dataset.X, row_numbers(dataset.comm, dataset.n_rows)
+    X = dataset.X
+    number = row_numbers(dataset.comm, dataset.n_rows)
     parts = {"y": dataset.codes, "weight": dataset.weight, "init_score": dataset.init_score}
     sums = [
         _checksum(X, number, np.float32),
@@ -446,18 +455,20 @@ def _identity(dataset, validation):
         None if dataset.groups is None else zlib.crc32(repr(dataset.groups.tolist()).encode())
     )
     data["validation"] = (
-        None if validation is None else [_identity_of_set(held) for held in validation.sets]
+        None
+        if validation is None
+        else [_identity_of_set(validation_set) for validation_set in validation.sets]
     )
     return data
 
 
-def _identity_of_set(held):
-    number = np.arange(len(held.codes))
-    parts = held.codes, held.weight, held.init_score
+def _identity_of_set(validation_set):
+    number = np.arange(len(validation_set.codes))
+    parts = validation_set.codes, validation_set.weight, validation_set.init_score
     return [
-        held.name,
-        *held.X.shape,
-        _checksum(held.X, number, np.float32),
+        validation_set.name,
+        *validation_set.X.shape,
+        _checksum(validation_set.X, number, np.float32),
         *(_checksum(a, number) for a in parts),
     ]
 
@@ -466,11 +477,14 @@ def _checksum(array, number, dtype=np.float64):
     """Sum of hashes of the rows, each combined with its row number; 0 without an array."""
     if array is None:
         return 0
-    n_columns, total = math.prod(array.shape[1:]), np.zeros(1, dtype=np.uint64)
+    n_columns = math.prod(array.shape[1:])
+    total = np.zeros(1, dtype=np.uint64)
     factor = _mixed(np.arange(n_columns, dtype=np.uint64)) | np.uint64(1)
-    bits, step = f"u{np.dtype(dtype).itemsize}", max(1, CHUNK // max(1, n_columns))
+    bits = f"u{np.dtype(dtype).itemsize}"
+    step = max(1, CHUNK // max(1, n_columns))
     if hasattr(array, "tocsr"):
-        array, step = array.tocsr(), max(1, len(number))
+        array = array.tocsr()
+        step = max(1, len(number))
     for begin in range(0, len(number), step):
         part = array[begin : begin + step]
         if hasattr(part, "tocsr"):
@@ -513,11 +527,11 @@ def _differences(before, now, defaults):
     """Describe the differences between a new training and the model's: algorithm and parameters."""
     if before.get("algorithm") != now["algorithm"]:
         return [f"the algorithm was {before.get('algorithm')}, now it is {now['algorithm']}"]
-    old, new = before.get("params", {}), now["params"]
-    was, is_now = (
-        {**defaults, **old},
-        {**defaults, **new},
-    )  # other versions may store other defaults
+    old = before.get("params", {})
+    new = now["params"]
+    # other versions may store other defaults
+    was = {**defaults, **old}
+    is_now = {**defaults, **new}
     return [
         f"{name} was {_shown(old, name)}, now it is {_shown(new, name)}"
         for name in sorted({*old, *new} - {"n_estimators"})

@@ -52,10 +52,17 @@ def previous_of(init_model, estimator):
     history = getattr(source, "history_", {})
     history = {name: values for name, values in history.items() if len(values) == model.n_rounds}
     classes = getattr(source, "classes_", model.classes_)
-    return Previous(model, model.n_rounds, history, gain, how="init_model", classes=classes)
+    return Previous(model, model.n_rounds, history, gain, source="init_model", classes=classes)
 
 
-def refuse_reweighted(model, what):
+def model_to_continue(estimator, warm_start, initial):
+    """The model to which a training adds rounds, of a warm start or of ``init_model``; None if it begins anew."""
+    if warm_start:
+        return estimator.model_
+    return None if initial is None else initial.model
+
+
+def refuse_reweighted(model, source):
     """Refuse a model whose reweighted bias would be lost if training continues. A model without rounds is fine."""
     if not model.n_learners:
         return
@@ -64,7 +71,7 @@ def refuse_reweighted(model, what):
     begins_at_zero = name in PAIRWISE or (name in LOSSES and not LOSSES[name].begins)
     if model.ensemble.bias.any() and not params.get("restore_priors") and begins_at_zero:
         raise ValueError(
-            f"{what} comes from reweighted() and would be lost; give the model before reweighting"
+            f"{source} comes from reweighted() and would be lost; give the model before reweighting"
         )
 
 
@@ -81,7 +88,8 @@ def left_by(model):
 def of_last_fit(draft):
     """Read the rounds for a warm start from the model of the last fit."""
     model = draft.model_
-    now, has_stages = left_by(model), getattr(model, "has_stages", False)
+    now = left_by(model)
+    has_stages = getattr(model, "has_stages", False)
     rounds = model.n_rounds if has_stages else draft.n_estimators_
     was = draft._left
     if now[:2] != was[:2] or rounds != draft.n_estimators_:
@@ -98,7 +106,9 @@ def of_last_fit(draft):
             "warm_start: the bias of model_ comes from reweighted() and would be lost; give "
             "the model before reweighting"
         )
-    return Previous(model, draft.n_estimators_, draft.history_, Gains.of(draft.gain_), draft._kept)
+    return Previous(
+        model, draft.n_estimators_, draft.history_, gain=Gains.of(draft.gain_), kept=draft._kept
+    )
 
 
 def check_first_scores(draft, has_init_score):
@@ -124,28 +134,29 @@ def check_columns(n_features, names, model):
             f"{n_features}; give the same columns"
         )
     if names is not None and model.feature_names is not None and names != model.feature_names:
-        at = next(
+        column = next(
             i
             for i, pair in enumerate(zip(names, model.feature_names, strict=True))
             if pair[0] != pair[1]
         )
         raise ValueError(
-            f"init_model: column {at} is {names[at]!r} here, but {model.feature_names[at]!r} "
+            f"init_model: column {column} is {names[column]!r} here, but {model.feature_names[column]!r} "
             "in the model; give the same columns in the same order"
         )
 
 
 def codes_in(previous, labels, codes):
     """Translate codes of the rows' own ``labels`` into codes of the model's classes; return both classes and codes."""
-    known, found = previous.model.classes_, labels_of_file(labels)
-    alike = (known.dtype.kind in "OU") == (found.dtype.kind in "OU")
-    at = positions(known, found) if alike else np.full(len(found), -1)
-    new = at < 0
+    model_labels = previous.model.classes_
+    new_labels = labels_of_file(labels)
+    alike = (model_labels.dtype.kind in "OU") == (new_labels.dtype.kind in "OU")
+    class_index = positions(model_labels, new_labels) if alike else np.full(len(new_labels), -1)
+    new = class_index < 0
     if new.any():
         raise ValueError(
             f"init_model: y has the label {labels[new].tolist()[0]!r}, which is not a class of "
             "the model; its classes are "
-            f"{known[:5].tolist()}{'...' if len(known) > 5 else ''}. To add classes, train a "
+            f"{model_labels[:5].tolist()}{'...' if len(model_labels) > 5 else ''}. To add classes, train a "
             "new model"
         )
-    return previous.classes, at[codes]
+    return previous.classes, class_index[codes]

@@ -193,13 +193,14 @@ class Dataset:
             raise ValueError(
                 f"Dataset: max_bins={max_bins!r} is not allowed; it must be an integer from 2 to {MOST_BINS}"
             )
-        self.max_bins, self._comm = int(max_bins), comm
+        self.max_bins = int(max_bins)
+        self._comm = comm
         return _Reader(categorical_features, self.max_bins, as_workers(comm))
 
     def __repr__(self) -> str:
-        what = "labels" if self._set.is_multilabel else "classes"
+        noun = "labels" if self._set.is_multilabel else "classes"
         return (
-            f"Dataset({self.shape[0]} rows, {self.shape[1]} features, {self._set.n_classes} {what})"
+            f"Dataset({self.shape[0]} rows, {self.shape[1]} features, {self._set.n_classes} {noun})"
         )
 
     @property
@@ -262,12 +263,12 @@ class Dataset:
         >>> Dataset(*load_digits(return_X_y=True)).subset(slice(1000))
         Dataset(1000 rows, 64 features, 10 classes)
         """
-        own = np.arange(self._set.n_rows) if self._set.subset is None else self._set.subset
+        all_rows = np.arange(self._set.n_rows) if self._set.subset is None else self._set.subset
         try:
-            chosen = own[rows if isinstance(rows, slice) else np.asarray(rows)]
+            chosen = all_rows[rows if isinstance(rows, slice) else np.asarray(rows)]
         except IndexError as error:
             raise IndexError(
-                f"Dataset.subset: {error}; it has {len(own)} rows, numbered from 0"
+                f"Dataset.subset: {error}; it has {len(all_rows)} rows, numbered from 0"
             ) from error
         if chosen.ndim != 1:
             raise IndexError(
@@ -279,7 +280,8 @@ class Dataset:
                 "sample_weight in the Dataset instead"
             )
         part = object.__new__(Dataset)
-        part.max_bins, part._comm = self.max_bins, self._comm
+        part.max_bins = self.max_bins
+        part._comm = self._comm
         part._set = replace(self._set.only(chosen), subset=chosen)
         return part
 
@@ -298,15 +300,16 @@ class Dataset:
         self, estimator, booster, y, sample_weight, groups, *, init_score, warm_start, initial
     ):
         """Check that the rows suit a training, and return them as it reads them. Parameters: see `TrainingSet.read`."""
-        name, rows = booster.name, self._set
-        for what, value in {
+        name = booster.name
+        rows = self._set
+        for argument, value in {
             "sample_weight": sample_weight,
             "groups": groups,
             "init_score": init_score,
         }.items():
             if value is not None:
                 raise TypeError(
-                    f"{name}: give {what} to the Dataset instead: Dataset(X, y, {what}=...)"
+                    f"{name}: give {argument} to the Dataset instead: Dataset(X, y, {argument}=...)"
                 )
         max_bins = getattr(booster.params, "max_bins", self.max_bins)
         if max_bins != self.max_bins:
@@ -316,7 +319,7 @@ class Dataset:
             )
         _check_features(rows, booster)
         _check_labels(self, booster, y)
-        model = estimator.model_ if warm_start else None if initial is None else initial.model
+        model = continuing.model_to_continue(estimator, warm_start, initial)
         if model is not None:
             continuing.check_columns(rows.X.shape[1], rows.feature_names, model)
             _check_categories(rows, model)
@@ -337,12 +340,14 @@ class Dataset:
 
     def _init_score_for(self, classes):
         """Initial scores of the rows for these classes, (n_samples, K), or None."""
-        first, subset = _scores_for(self._set, classes), self._set.subset
+        first = _scores_for(self._set, classes)
+        subset = self._set.subset
         return first if first is None or subset is None else first[subset]
 
     def _features_for(self, model):
         """Return the rows as a model with these columns scores them, in the order of the subset."""
-        rows, names = self._set, model.feature_names
+        rows = self._set
+        names = model.feature_names
         if is_coded(rows.X):
             raise TypeError(
                 "a Dataset of blocks keeps no feature values, so it cannot be predicted; "
@@ -388,36 +393,40 @@ def _check_features(rows, booster):
                 "Dataset(X, y, categorical_features=None)"
             )
         return
-    wanted = booster.params.categorical_features
-    if isinstance(wanted, str) and wanted == "from_dtype":
+    categorical_features = booster.params.categorical_features
+    if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         return
     columns = [] if rows.categories is None else rows.categories.feature.tolist()
-    if _columns_named(wanted, rows) != columns:
+    if _columns_named(categorical_features, rows) != columns:
         raise ValueError(
-            f"{name}: categorical_features={wanted!r}, but the Dataset has categories in the "
+            f"{name}: categorical_features={categorical_features!r}, but the Dataset has categories in the "
             f"columns {columns}; give categorical_features to the Dataset: Dataset(X, y, "
             "categorical_features=...)"
         )
 
 
-def _columns_named(wanted, rows):
+def _columns_named(categorical_features, rows):
     """Column numbers that ``categorical_features`` selects: list of int."""
-    if wanted is None:
+    if categorical_features is None:
         return []
-    wanted, names = np.asarray(wanted), rows.feature_names
-    if names is not None and wanted.dtype.kind in "OU":
-        unknown = [name for name in wanted.tolist() if name not in names]
+    categorical_features = np.asarray(categorical_features)
+    names = rows.feature_names
+    if names is not None and categorical_features.dtype.kind in "OU":
+        unknown = [name for name in categorical_features.tolist() if name not in names]
         if unknown:
             raise ValueError(
                 f"categorical_features: there is no column {unknown[0]!r} in the Dataset"
             )
-        wanted = np.array([names.index(name) for name in wanted.tolist()], dtype=np.int64)
-    return columns_of(wanted, None, rows.X.shape[1], frame=False).tolist()
+        categorical_features = np.array(
+            [names.index(name) for name in categorical_features.tolist()], dtype=np.int64
+        )
+    return columns_of(categorical_features, None, rows.X.shape[1], frame=False).tolist()
 
 
 def _check_labels(dataset, booster, y):
     """Refuse labels in a form that the algorithm does not support, and a y that differs from the Dataset's."""
-    name, rows = booster.name, dataset._set
+    name = booster.name
+    rows = dataset._set
     if rows.is_multilabel and not booster.takes_labels(rows.codes):
         refuse_labels(name, rows.codes)
     if not rows.is_multilabel and booster.takes_labels(rows.codes):
@@ -440,10 +449,10 @@ def _check_labels(dataset, booster, y):
 
 def _check_categories(rows, model):
     """Refuse a model that has other categories than the rows."""
-    own, other = (
+    categories, categories_of_model = (
         None if each is None else each.dump() for each in (rows.categories, model.categories)
     )
-    if own != other:
+    if categories != categories_of_model:
         raise ValueError(
             "the Dataset has other categories than the model, so its codes would mean other "
             "levels; give arrays or data frames"
@@ -476,7 +485,9 @@ def _classes_of_subset(rows):
 class _Reader:
     """Reads rows for a `Dataset`, in the form that every estimator can use."""
 
-    name, allows_missing, checks_rows = "Dataset", True, True
+    name = "Dataset"
+    allows_missing = True
+    checks_rows = True
 
     def __init__(self, categorical_features, max_bins, workers):
         self.workers = workers

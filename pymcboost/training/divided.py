@@ -26,7 +26,8 @@ from pymcboost.training.labels import joined_labels
 
 # The kernels of one worker number its rows in 32 bits. The total over all workers is limited because the sums, in
 # fixed-point units, must not overflow.
-OWN_ROWS, MOST_ROWS = 2**31 - 1, 10**10
+OWN_ROWS = 2**31 - 1
+MOST_ROWS = 10**10
 
 
 def needs_folds(params):
@@ -38,15 +39,16 @@ def needs_folds(params):
     )
 
 
-def refuse(booster, workers, sets, groups, **given):
+def refuse(booster, workers, sets, groups, **arguments):
     """Refuse options that do not work with a communicator or with several workers."""
-    name, p = booster.name, booster.params
+    name = booster.name
+    p = booster.params
     if workers is not ALONE and (
         groups is not None or (needs_folds(p) and not isinstance(p.cv, Integral))
     ):
-        what = "groups are" if groups is not None else f"cv={p.cv!r} is"
+        subject = "groups are" if groups is not None else f"cv={p.cv!r} is"
         raise ValueError(
-            f"{name}: {what} not supported with a communicator, because folds are drawn by row "
+            f"{name}: {subject} not supported with a communicator, because folds are drawn by row "
             "number; give cv as a number, and no groups"
         )
     if workers is not ALONE and not booster.takes_workers:
@@ -57,42 +59,47 @@ def refuse(booster, workers, sets, groups, **given):
         )
     if workers.size == 1:
         return
-    for what, value in given.items():
+    for subject, value in arguments.items():
         if value is not None and value is not False:
-            raise ValueError(f"{name}: {what} works only with one worker")
+            raise ValueError(f"{name}: {subject} works only with one worker")
 
 
 def check_alike(workers, booster, params, callbacks, initial):
     """Refuse parameters, an ``init_model`` and callbacks that differ between the workers."""
     if workers.size == 1:
         return
-    shared = [one for one in callbacks if one.shared]
-    metrics = sorted(name for one in shared for name in one._measured(booster.params))
+    shared = [callback for callback in callbacks if callback.shared]
+    metrics = sorted(name for callback in shared for name in callback._measured(booster.params))
     params = {**params, "scoring of callbacks": metrics}
     if initial is not None:
         params["init_model"] = (
             f"a model with SHA-256 {sha256(initial.model.to_bytes()).hexdigest()}"
         )
-    every = workers.exchange((params, initial is None, [type(one).__name__ for one in shared]))
+    every = workers.exchange(
+        (params, initial is None, [type(callback).__name__ for callback in shared])
+    )
     first, first_has_none, first_shared = every[0]
-    for rank, (its, has_none, has) in enumerate(every):
+    for rank, (worker_params, has_none, has) in enumerate(every):
         if has_none != first_has_none:
             raise ValueError(
                 f"{booster.name}: init_model is given on some workers only; give it on all, or on none"
             )
-        for what in dict.fromkeys(has + first_shared):
-            if has.count(what) != first_shared.count(what):
+        for callback_name in dict.fromkeys(has + first_shared):
+            if has.count(callback_name) != first_shared.count(callback_name):
                 raise ValueError(
-                    f"{booster.name}: worker {rank} has {has.count(what)} {what}, but worker 0 "
-                    f"has {first_shared.count(what)}; give all workers the same"
+                    f"{booster.name}: worker {rank} has {has.count(callback_name)} {callback_name}, but worker 0 "
+                    f"has {first_shared.count(callback_name)}; give all workers the same"
                 )
-        for one in sorted({*its, *first}):
-            here, there = its.get(one, "the default"), first.get(one, "the default")
+        for callback in sorted({*worker_params, *first}):
+            here, default_worker_value = (
+                worker_params.get(callback, "the default"),
+                first.get(callback, "the default"),
+            )
             if json.dumps(here, sort_keys=True) != json.dumps(
-                there, sort_keys=True
+                default_worker_value, sort_keys=True
             ):  # as the file has them
                 raise ValueError(
-                    f"{booster.name}: {one} is {here!r} on worker {rank}, but {there!r} on "
+                    f"{booster.name}: {callback} is {here!r} on worker {rank}, but {default_worker_value!r} on "
                     "worker 0; give all workers the same"
                 )
 
@@ -101,17 +108,17 @@ def missing_columns(workers, dataset):
     """Columns with missing values in training rows of any worker: int64, increasing."""
     rows = None if dataset.weight.all() else np.flatnonzero(dataset.weight)
     X = dataset.X
-    own = X.columns_with_missing(rows) if is_coded(X) else with_missing(X, rows)
-    return np.unique(workers.concatenate(own))
+    columns = X.columns_with_missing(rows) if is_coded(X) else with_missing(X, rows)
+    return np.unique(workers.concatenate(columns))
 
 
 def check_models(workers, name, model):
     """Check that all workers have the same model; ``model`` is a function that returns it."""
     if workers.size == 1:
         return
-    every = workers.exchange(sha256(model().to_bytes()).hexdigest())
-    if len({*every}) > 1:
-        rank = next(i for i, one in enumerate(every) if one != every[0])
+    digests = workers.exchange(sha256(model().to_bytes()).hexdigest())
+    if len({*digests}) > 1:
+        rank = next(i for i, digest in enumerate(digests) if digest != digests[0])
         raise WorkerError(
             f"{name}: worker {rank} has a different model than worker 0; use the same "
             "functions (learning-rate schedules, losses, metrics) and the same version of "
@@ -119,17 +126,23 @@ def check_models(workers, name, model):
         )
 
 
-def categorical_columns(workers, wanted, X):
+def categorical_columns(workers, categorical_features, X):
     """Return ``categorical_features``, where "from_dtype" selects the same columns on all workers.
 
     Text may be missing in all rows of one worker, or read as numbers there.
     """
-    if workers.size == 1 or not isinstance(wanted, str) or wanted != "from_dtype":
-        return wanted
+    if (
+        workers.size == 1
+        or not isinstance(categorical_features, str)
+        or categorical_features != "from_dtype"
+    ):
+        return categorical_features
     columns = [column_of(X, j) for j in range(X.shape[1])] if is_frame(X) else []
     every = workers.exchange([(is_category(column), *words_in(column)) for column in columns])
-    if len({len(its) for its in every}) > 1 or not columns:  # the first is refused later
-        return wanted
+    if (
+        len({len(columns_of_worker) for columns_of_worker in every}) > 1 or not columns
+    ):  # the first is refused later
+        return categorical_features
     category, words, others = np.any(every, axis=0).T
     return np.flatnonzero(category | (words & ~others))
 
@@ -139,25 +152,38 @@ def categories_of(workers, name, categories):
     if workers.size == 1:
         return categories
     every = workers.exchange(categories)
-    if len({None if its is None else tuple(its.feature.tolist()) for its in every}) > 1:
+    if (
+        len(
+            {
+                None if worker_categories is None else tuple(worker_categories.feature.tolist())
+                for worker_categories in every
+            }
+        )
+        > 1
+    ):
         raise ValueError(
             f"{name}: the categorical columns of X differ between the workers; use the same on all"
         )
     if categories is None:
         return None
-    names, levels = [], np.max([its.levels for its in every], axis=0).tolist()
+    names = []
+    levels = np.max([worker_categories.levels for worker_categories in every], axis=0).tolist()
     for j, column in enumerate(categories.feature.tolist()):
-        there = [its.names[j] for its in every if its.levels[j]]
-        if not there:
+        names_of_workers = [
+            worker_categories.names[j] for worker_categories in every if worker_categories.levels[j]
+        ]
+        if not names_of_workers:
             raise ValueError(
                 f"{name}: column {column} of X is missing in all rows of all workers; leave it out"
             )
-        if len({its is None for its in there}) > 1:
+        if len({worker_categories is None for worker_categories in names_of_workers}) > 1:
             raise ValueError(
                 f"{name}: column {column} of X is text on some workers and numbers on others; "
                 "convert it to one type"
             )
-        names.append(None if there[0] is None else sorted(set().union(*there)))
+        names.append(
+            None if names_of_workers[0] is None else sorted(set().union(*names_of_workers))
+        )
         levels[j] = levels[j] if names[-1] is None else len(names[-1])
     if max(levels) > MOST_LEVELS:
         raise ValueError(
@@ -183,15 +209,16 @@ def check_columns(workers, booster, X, names, labels, has_init_score):
                 "divide them among workers"
             )
         return
-    name, is_sparse = booster.name, hasattr(X, "tocsr")
+    name = booster.name
+    is_sparse = hasattr(X, "tocsr")
     every = workers.exchange(
         (X.shape, None if names is None else list(names), labels, is_sparse, has_init_score)
     )
-    if len({one[-1] for one in every}) > 1:
+    if len({facts[-1] for facts in every}) > 1:
         raise ValueError(
             f"{name}: init_score is given on some workers only; give it on all, or on none"
         )
-    for rank, (shape, its, its_labels, sparse, _) in enumerate(every):
+    for rank, (shape, column_names, label_shape, sparse, _) in enumerate(every):
         if shape[1] != every[0][0][1]:
             raise ValueError(
                 f"X has {shape[1]} columns on worker {rank}, but {every[0][0][1]} on worker 0; "
@@ -201,14 +228,14 @@ def check_columns(workers, booster, X, names, labels, has_init_score):
             raise ValueError(
                 f"{name}: X is sparse on some workers and dense on others; use one type on all"
             )
-        if its != every[0][1]:
+        if column_names != every[0][1]:
             raise ValueError(
-                f"X has the columns {its} on worker {rank}, but {every[0][1]} on worker 0; "
+                f"X has the columns {column_names} on worker {rank}, but {every[0][1]} on worker 0; "
                 "give all workers the same columns"
             )
-        if its_labels != every[0][2]:
+        if label_shape != every[0][2]:
             raise ValueError(
-                f"the rows of y have shape {its_labels} on worker {rank}, but {every[0][2]} on "
+                f"the rows of y have shape {label_shape} on worker {rank}, but {every[0][2]} on "
                 "worker 0; give all workers the same kind of labels"
             )
         if shape[0] > OWN_ROWS:
@@ -252,8 +279,8 @@ def check_all_classes(workers, cls, classes, codes, weight):
     if workers.size == 1:
         return check_classes(cls, codes, weight)
     if codes.ndim == 2:
-        found = workers.maximum(np.array([int((weight > 0).any())]))
-        return check_classes(cls, np.ones((1, 2)), found.astype(float))
+        has_rows = workers.maximum(np.array([int((weight > 0).any())]))
+        return check_classes(cls, np.ones((1, 2)), has_rows.astype(float))
     present = np.bincount(codes[weight > 0], minlength=len(classes)).astype(np.int64)
     return check_classes(cls, np.arange(len(classes)), workers.sum(present).astype(float))
 
@@ -280,28 +307,30 @@ def held_out(workers, codes, weight, fraction, number, seed):
 def smallest(workers, z, group, take):
     """Mark the ``take`` smallest numbers of each group over all workers. All numbers must be distinct."""
     first, before = np.zeros(len(take), dtype=np.uint64), np.zeros(len(take), dtype=np.int64)
-    at, each = (
+    candidates, each = (
         np.arange(len(z)),
         np.arange(len(take)),
     )  # numbers whose leading digits equal those of the last one taken
     for shift in range(56, -8, -8):
-        digit = (z[at] >> np.uint64(shift)).astype(np.int64) & 255
-        counts = np.bincount(256 * group[at] + digit, minlength=256 * len(take)).reshape(-1, 256)
+        digit = (z[candidates] >> np.uint64(shift)).astype(np.int64) & 255
+        counts = np.bincount(256 * group[candidates] + digit, minlength=256 * len(take)).reshape(
+            -1, 256
+        )
         ends = before[:, None] + workers.sum(counts.astype(np.int64)).cumsum(axis=1)
         last = np.minimum((ends < take[:, None]).sum(axis=1), 255)
         before = np.where(last > 0, ends[each, last - 1], before)
         first |= last.astype(np.uint64) << np.uint64(shift)
-        at = at[digit == last[group[at]]]
+        candidates = candidates[digit == last[group[candidates]]]
     return (z <= first[group]) & (take[group] > 0)
 
 
 def drawn_set(workers, parts, number):
     """Validation set (X, y, codes, weight) of all workers, in the order of the row numbers."""
     every = workers.exchange((number, *parts))
-    number, X, y, *more = zip(*every, strict=True)
+    number, X, y, *columns = zip(*every, strict=True)
     order = np.argsort(np.concatenate(number))
     return [
-        part[order] for part in (rows_of_all(X), labels_of_parts(y), *map(np.concatenate, more))
+        part[order] for part in (rows_of_all(X), labels_of_parts(y), *map(np.concatenate, columns))
     ]
 
 
@@ -311,8 +340,8 @@ def whole_sets(workers, sets):
         return sets
     every = workers.exchange({name: tuple(map(_as_sent, parts)) for name, parts in sets.items()})
     return {
-        name: _joined([found[name] for found in every if name in found])
-        for name in dict.fromkeys(name for found in every for name in found)
+        name: _joined([sets_of_worker[name] for sets_of_worker in every if name in sets_of_worker])
+        for name in dict.fromkeys(name for sets_of_worker in every for name in sets_of_worker)
     }
 
 
@@ -349,10 +378,12 @@ def labels_of_parts(parts):
     """Concatenate labels of several parts, in any form; integers stay integers."""
     if any(hasattr(part, "tocsr") or is_frame(part) or names_labels(part) for part in parts):
         return rows_of_all(parts)
-    there = [its for its in (np.asarray(own_labels(part)) for part in parts) if len(its)]
+    nonempty = [
+        labels for labels in (np.asarray(own_labels(part)) for part in parts) if len(labels)
+    ]
     return (
-        joined(there)
-        if there and all(its.dtype.kind in "bui" for its in there)
+        joined(nonempty)
+        if nonempty and all(labels.dtype.kind in "bui" for labels in nonempty)
         else rows_of_all(parts)
     )
 
@@ -369,10 +400,10 @@ def _frame_of_all(parts):
             "of one library on all"
         )
     names = [names_of(part) for part in parts]
-    for its in names:
-        if set(its or ()) != set(names[0] or ()):
+    for column_names in names:
+        if set(column_names or ()) != set(names[0] or ()):
             raise ValueError(
-                f"data frames of one set have the columns {names[0]} and {its}; use the same "
+                f"data frames of one set have the columns {names[0]} and {column_names}; use the same "
                 "columns on all workers"
             )
     if "pandas" in kinds:
@@ -396,25 +427,24 @@ def _library(part):
     """Name of the library of a frame; None if the part is not a frame."""
     if not is_frame(part):
         return None
-    return (
-        "pandas"
-        if hasattr(part, "iloc")
-        else "pyarrow"
-        if hasattr(part, "column_names")
-        else "polars"
-    )
+    if hasattr(part, "iloc"):
+        return "pandas"
+    return "pyarrow" if hasattr(part, "column_names") else "polars"
 
 
 def _with_levels_of_all(frames):
     """Give pandas frames the category levels of all frames; otherwise `concat` would drop differing categories."""
     import pandas
 
-    types, new = [dict(zip(part.columns, part.dtypes, strict=True)) for part in frames], {}
+    types = [dict(zip(part.columns, part.dtypes, strict=True)) for part in frames]
+    new = {}
     for name in types[0]:
-        its = [one.get(name) for one in types]
-        if len(set(its)) > 1 and all(isinstance(one, pandas.CategoricalDtype) for one in its):
+        dtypes = [dtype.get(name) for dtype in types]
+        if len(set(dtypes)) > 1 and all(
+            isinstance(dtype, pandas.CategoricalDtype) for dtype in dtypes
+        ):
             new[name] = pandas.CategoricalDtype(
-                list(dict.fromkeys(level for one in its for level in one.categories))
+                list(dict.fromkeys(level for dtype in dtypes for level in dtype.categories))
             )
     return [part.astype(new) for part in frames] if new else frames
 
@@ -426,7 +456,8 @@ def _joined(parts):
         raise ValueError(
             "a validation set has labels on some workers only; give each X_val with its y_val"
         )
-    X, y = rows_of_all([part[0] for part in filled]), labels_of_parts([part[1] for part in filled])
+    X = rows_of_all([part[0] for part in filled])
+    y = labels_of_parts([part[1] for part in filled])
     without = {part[3] is None for part in filled}
     if len(without) > 1:
         raise ValueError(

@@ -49,7 +49,8 @@ def parts_of(dataset, cv, seed):
 
     The rows of a class are dealt by their numbers, scrambled by the seed. Rows of weight 0 are in no part.
     """
-    workers, used = dataset.comm, np.flatnonzero(dataset.weight > 0)
+    workers = dataset.comm
+    used = np.flatnonzero(dataset.weight > 0)
     labels = dataset.is_multilabel
     codes = np.zeros(len(used), dtype=np.int64) if labels else dataset.codes[used]
     count = np.bincount(codes, minlength=1 if labels else len(dataset.classes)).astype(np.int64)
@@ -66,9 +67,10 @@ def parts_of(dataset, cv, seed):
                 "folds"
             )
     number = row_numbers(workers, len(dataset.weight))
-    z, fold = scrambled(number[used], np.uint64(seed)), np.zeros(len(used), dtype=np.int64)
+    z = scrambled(number[used], np.uint64(seed))
+    fold = np.zeros(len(used), dtype=np.int64)
     for end in ends[1:-1]:
-        fold += ~smallest(workers, z, codes, end)
+        fold += ~smallest(workers, z, codes, take=end)
     return [(used[fold != i], used[fold == i]) for i in range(cv)]
 
 
@@ -107,17 +109,17 @@ class OfAll:
     """
 
     def __init__(self, dataset, rows):
-        self.rows, self._workers = rows, dataset.comm
+        self.rows = rows
+        self._workers = dataset.comm
         if self._workers is ALONE:
             return
         number = row_numbers(self._workers, len(dataset.weight))[rows]
-        self._drawn, most = (
-            slice(None),
-            min(MOST_HELD, max(1024, MOST_SCORES // len(dataset.classes))),
-        )
+        self._drawn = slice(None)
+        most = min(MOST_HELD, max(1024, MOST_SCORES // len(dataset.classes)))
         if self._workers.sum(np.array([len(number)]))[0] > most:
-            z, group = scrambled(number, np.uint64(0)), np.zeros(len(number), dtype=np.int64)
-            self._drawn = smallest(self._workers, z, group, np.array([most]))
+            z = scrambled(number, np.uint64(0))
+            group = np.zeros(len(number), dtype=np.int64)
+            self._drawn = smallest(self._workers, z, group, take=np.array([most]))
         self._order = np.argsort(np.concatenate(self._workers.exchange(number[self._drawn])))
 
     def __call__(self, array):

@@ -44,8 +44,8 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 def named_arguments(fit: Fit) -> Fit:
     """Decorate a ``fit`` that refuses unknown arguments itself: hide its catch-all argument from the signature."""
     shown = inspect.signature(fit)
-    known = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    vars(fit)["__signature__"] = shown.replace(parameters=known)
+    parameters = [p for p in shown.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    vars(fit)["__signature__"] = shown.replace(parameters=parameters)
     return fit
 
 
@@ -100,7 +100,7 @@ class BoostingClassifier(
         self,
         X,
         y,
-        held,
+        validation_arguments,
         groups,
         callbacks,
         unknown,
@@ -111,8 +111,8 @@ class BoostingClassifier(
     ):
         workers = X._workers(comm) if isinstance(X, Dataset) else as_workers(comm)
         with hearing(workers):
-            given = X, y, sample_weight, groups, init_model, init_score
-            training = self._train(workers, given, held, callbacks, unknown)
+            arguments = X, y, sample_weight, groups, init_model, init_score
+            training = self._train(workers, arguments, validation_arguments, callbacks, unknown)
             if not isinstance(X, Dataset):  # a Dataset keeps its communicator for other fits
                 release(workers, comm)
         if not training.booster.has_learnt():
@@ -121,17 +121,17 @@ class BoostingClassifier(
             warn(early if stopped else training.booster.why_constant())
         return self
 
-    def _train(self, workers, given, held, callbacks, unknown):
+    def _train(self, workers, arguments, validation_arguments, callbacks, unknown):
         """Run one training, and give the estimator its model."""
         training = None
         # If the training fails or is interrupted, the estimator and an earlier model stay unchanged.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
         try:
-            sets = given_sets(*held)
+            sets = given_sets(*validation_arguments)
             self._refuse_arguments(unknown)
             training = Training(draft, as_callbacks(callbacks), workers)
-            training.run(sets, *given)
+            training.run(sets, *arguments)
             training.finish()
         except BaseException as error:
             workers.fail(error)  # otherwise they would wait for this one
@@ -272,9 +272,18 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
                 "model is not trained on; use callbacks=[pymcboost.callbacks.TrainingLoss()] to follow "
                 "the training loss"
             )
-        held = X_val, y_val, sample_weight_val, validation_sets, init_score_val
+        validation_arguments = X_val, y_val, sample_weight_val, validation_sets, init_score_val
         return self._fit(
-            X, y, held, groups, callbacks, unknown, sample_weight, init_model, comm, init_score
+            X,
+            y,
+            validation_arguments,
+            groups,
+            callbacks,
+            unknown,
+            sample_weight,
+            init_model,
+            comm,
+            init_score,
         )
 
     @property

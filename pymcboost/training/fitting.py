@@ -37,7 +37,7 @@ from pymcboost.training.inputs import (
 )
 from pymcboost.training.loop import as_column
 from pymcboost.training.meta import defaults_of, meta_of
-from pymcboost.training.metrics import Held, calibrated_of, metrics_by
+from pymcboost.training.metrics import ValidationSet, calibrated_of, metrics_by
 from pymcboost.training.parameters import OUT_OF_FOLD, values_of
 from pymcboost.training.trainer import Trainer
 from pymcboost.training.training_set import TrainingSet
@@ -69,8 +69,14 @@ class Training:
     """One call of fit, from what the user gives to the attributes of the fitted estimator."""
 
     def __init__(self, draft, callbacks, workers):
-        self.draft, self.callbacks, self.state, self.temperature = draft, callbacks, None, None
-        self.thresholds, self.shares, self.workers, self.begun = None, None, workers, []
+        self.draft = draft
+        self.callbacks = callbacks
+        self.state = None
+        self.temperature = None
+        self.thresholds = None
+        self.shares = None
+        self.workers = workers
+        self.begun = []
         self.out_of_fold = self.share_held = None
         self.auto_values = {}
         # No reference cycles: the rows must be freed as soon as the training ends.
@@ -81,10 +87,10 @@ class Training:
         )
         self.params = self.booster.params
 
-    def run(self, *given):
+    def run(self, *arguments):
         """Check, prepare, and train all rounds. Callbacks are closed even if an error occurs before the first round."""
         try:
-            self._run(*given)
+            self._run(*arguments)
         except BaseException:
             for callback in self.begun:
                 with contextlib.suppress(
@@ -94,7 +100,10 @@ class Training:
             raise
 
     def _run(self, sets, X, y, sample_weight, groups, init_model, init_score):
-        draft, params, booster, workers = self.draft, self.params, self.booster, self.workers
+        draft = self.draft
+        params = self.params
+        booster = self.booster
+        workers = self.workers
         initial = None if init_model is None else continuing.previous_of(init_model, draft)
         refuse_init_score(init_score, booster.name, booster.takes_init_score)
         divided.check_alike(workers, booster, meta_of(draft)["params"], self.callbacks, initial)
@@ -112,14 +121,14 @@ class Training:
             self.begun.append(callback)
         continued = params.warm_start and hasattr(draft, "model_")
         read = X._training_set if isinstance(X, Dataset) else partial(TrainingSet.read, X=X)
-        more = {
+        row_options = {
             "y": y,
             "sample_weight": sample_weight,
             "groups": groups,
             "warm_start": continued,
             "initial": initial,
         }
-        dataset = read(draft, booster, init_score=init_score, **more)
+        dataset = read(draft, booster, init_score=init_score, **row_options)
         self.has_init_score = dataset.init_score is not None
         if continued:
             continuing.check_first_scores(draft, self.has_init_score)
@@ -136,37 +145,43 @@ class Training:
         self.classes = dataset.classes
         self.priors = calibration.priors(draft, dataset.classes, class_weight)
         check_file(self.classes, meta)
-        plan = Plan(dataset, validation, meta, defaults_of(draft), n_estimators)
+        plan = Plan(
+            dataset, validation, meta, defaults=defaults_of(draft), n_estimators=n_estimators
+        )
         previous = self._previous(plan, continued, initial)
         meta |= self._missing_columns(dataset, previous)
-        cv_results = found = None
+        cv_results = folds_of_rounds = None
         if n_estimators == "auto":
-            cv_results, found = self._find_rounds(dataset, previous)
-            self._keep(found, dataset)
+            cv_results, folds_of_rounds = self._find_rounds(dataset, previous)
+            self._keep(folds_of_rounds, dataset)
             n_estimators = cv_results["n_estimators"]
-        held = None if validation is None else validation.named("val")
+        validation_set = None if validation is None else validation.named("val")
         if (
-            held is not None
+            validation_set is not None
             and not own_val
             and calibrated_of(params, booster.link)
-            and calibration.too_few(held)
+            and calibration.too_few(validation_set)
         ):
-            held = None
+            validation_set = None
         booster.lay_out(dataset, divided.threads_of(params.n_jobs, workers), previous)
-        leaves_rows_out = self._leaves_rows_out(dataset, held, previous)
-        kept = dataset if params.calibrate and held is None and not leaves_rows_out else None
+        leaves_rows_out = self._leaves_rows_out(dataset, validation_set, previous)
+        kept = (
+            dataset if params.calibrate and validation_set is None and not leaves_rows_out else None
+        )
         has_temperature = params.calibrate and not booster.multilabel and not leaves_rows_out
-        folds = calibration.check_rows(draft, dataset, held) if has_temperature else None
-        how = {
+        folds = calibration.check_rows(draft, dataset, validation_set) if has_temperature else None
+        trainer_options = {
             "previous": previous,
             "validation": validation,
             "make_model": partial(_model, meta, self.classes),
         }
-        how["calibrates"] = leaves_rows_out
+        trainer_options["calibrates"] = leaves_rows_out
         del dataset, plan  # frees the bins, so that the weights have room
-        trainer = Trainer(booster, n_estimators, **how)
-        self.state, self.auto_values = trainer.state, booster.auto_values()
-        self.state.cv_results, self.state.folds_follow = cv_results, kept is not None
+        trainer = Trainer(booster, n_estimators, **trainer_options)
+        self.state = trainer.state
+        self.auto_values = booster.auto_values()
+        self.state.cv_results = cv_results
+        self.state.folds_follow = kept is not None
         callbacks = [*self._own_callbacks(validation), *self.callbacks]
         self.begun = []  # from here on, the loop closes the callbacks
         trainer.run(callbacks)
@@ -179,37 +194,41 @@ class Training:
         booster.release()
         # After the rounds, so that Ctrl-C here leaves a complete model without calibration.
         if params.calibrate and not leaves_rows_out:
-            self._calibrate(kept, held, folds, found, initial)
+            self._calibrate(kept, validation_set, folds, folds_of_rounds, initial)
         divided.check_models(workers, booster.name, self._whole_model)
         workers.check()
 
-    def _calibrate(self, kept, held, folds, found, initial):
+    def _calibrate(self, kept, validation_set, folds, folds_of_rounds, initial):
         """Compute the temperature of the model, or the thresholds of its labels, from folds or from validation rows."""
-        draft, booster, several = self.draft, self.booster, self.booster.multilabel
+        draft = self.draft
+        booster = self.booster
+        several = self.booster.multilabel
         if kept is None and several:
-            self.thresholds = thresholds.of_rows(self.state.model(), held)
+            self.thresholds = thresholds.of_rows(self.state.model(), validation_set)
             return
         if kept is None:
-            self.temperature = calibration.temperature_of_rows(self.state.model(), held)
+            self.temperature = calibration.temperature_of_rows(self.state.model(), validation_set)
             return
         # Exactly as many rounds as the model has: if it ended by itself, models of fewer rows could continue for
         # long.
         rounds = self.state.n_rounds
         seed = booster.draw_seed()
         if several:
-            self.thresholds, scores = thresholds.of_folds(draft, kept, seed, rounds, found, initial)
+            self.thresholds, scores = thresholds.of_folds(
+                draft, kept, seed, rounds=rounds, folds=folds_of_rounds, previous=initial
+            )
             self._keep(scores, kept)
             return
         self.temperature, scores = calibration.temperature_of_folds(
-            draft, kept, seed, rounds, found, folds, initial
+            draft, kept, seed, rounds=rounds, folds=folds_of_rounds, parts=folds, previous=initial
         )
         self._keep(scores, kept)
 
-    def _keep(self, found, dataset):
+    def _keep(self, folds_of_rounds, dataset):
         """Keep the out-of-fold scores, if there are any, and the fold of every row that the user gave."""
-        if found is not None:
+        if folds_of_rounds is not None:
             rows = slice(None) if dataset.subset is None else dataset.subset
-            self.out_of_fold = found.scores[rows], found.fold[rows]
+            self.out_of_fold = folds_of_rounds.scores[rows], folds_of_rounds.fold[rows]
 
     def _warn_of_idle(self):
         """Warn if `n_iter_no_change` is set but has no effect."""
@@ -230,21 +249,24 @@ class Training:
 
     def finish(self):
         """Set the attributes of the fitted estimator on the draft."""
-        state, draft = self.state, self.draft
-        draft.classes_, draft.n_estimators_, draft.gain_ = self.classes, state.n_rounds, state.gain
+        state = self.state
+        draft = self.draft
+        draft.classes_ = self.classes
+        draft.n_estimators_ = state.n_rounds
+        draft.gain_ = state.gain
         draft.history_ = {name: as_column(values) for name, values in state.history.items()}
         draft.model_ = self._whole_model()
         draft.why_ended_ = self._why_ended()
         draft.auto_params_ = self._auto_params()
-        draft._ended, draft._kept, draft._left = (
-            state.ended,
-            self.booster.kept(),
-            continuing.left_by(draft.model_),
-        )
+        draft._ended = state.ended
+        draft._kept = self.booster.kept()
+        draft._left = continuing.left_by(draft.model_)
         draft._has_init_score = self.has_init_score
         draft._metrics = [*metrics_of(self.params.scoring)]
         draft._sets = (
-            [] if state.validation is None else [held.name for held in state.validation.sets]
+            []
+            if state.validation is None
+            else [validation_set.name for validation_set in state.validation.sets]
         )
         for name in ("cv_results_", *OUT_OF_FOLD):
             vars(draft).pop(name, None)
@@ -272,11 +294,11 @@ class Training:
         values = {**self.auto_values, "n_estimators": self.state.n_estimators}
         if self.share_held is not None:
             values["validation_fraction"] = self.share_held
-        given = values_of(self.draft)
+        given_values = values_of(self.draft)
         return {
             name: value
             for name, value in values.items()
-            if isinstance(given[name], str) and given[name] == "auto"
+            if isinstance(given_values[name], str) and given_values[name] == "auto"
         }
 
     def _whole_model(self):
@@ -284,61 +306,75 @@ class Training:
         model = self.state.model()
         if self.temperature is not None:
             model = model.with_temperature(self.temperature)
-        given = self.booster.threshold if self.thresholds is None else self.thresholds
-        if given is not None:
-            model = model.with_thresholds(given)
+        thresholds = self.booster.threshold if self.thresholds is None else self.thresholds
+        if thresholds is not None:
+            model = model.with_thresholds(thresholds)
         if self.shares is not None and not model.ensemble.bias.any():
             model = calibration.with_shares(model, self.shares)
         return model if self.priors is None else model.reweighted(self.priors)
 
     def _own_callbacks(self, validation):
-        found, params = [WarnOfNothingToAdd()], self.params
+        callbacks = [WarnOfNothingToAdd()]
+        params = self.params
         if validation is not None:
             metrics = metrics_by(
-                params.scoring, self.classes, self.booster.probabilities, self.booster.loss_value
+                params.scoring,
+                self.classes,
+                self.booster.probabilities,
+                loss=self.booster.loss_value,
             )
-            for held in validation.sets:
+            for validation_set in validation.sets:
                 for metric in metrics:
-                    metric.check(held)
+                    metric.check(validation_set)
             also = calibrated_of(params, self.booster.link) if params.early_stopping else []
             self._refuse_equal_curves(validation, metrics, also)
-            found.append(ValidationCurves(*metrics))
+            callbacks.append(ValidationCurves(*metrics))
             if params.early_stopping:
-                found += [CalibratedCurve(one) for one in also]
-                found.append(
+                callbacks += [
+                    CalibratedCurve(metric_of_calibrated) for metric_of_calibrated in also
+                ]
+                callbacks.append(
                     EarlyStopping(metrics[0], params.n_iter_no_change, params.min_delta, also)
                 )
         if params.verbose and self.workers.rank == 0:
-            found.append(Progress(type(self.draft).__name__, params.verbose, params.early_stopping))
-        return found
+            callbacks.append(
+                Progress(type(self.draft).__name__, params.verbose, params.early_stopping)
+            )
+        return callbacks
 
     def _refuse_equal_curves(self, validation, metrics, also):
         """Refuse names of validation sets and metrics that would give two curves of the history the same name."""
         taken = [*self.booster.columns, *(f"val_{metric.name}" for metric in also)]
-        for held in validation.sets:
+        for validation_set in validation.sets:
             for metric in metrics:
-                column = f"{held.name}_{metric.name}"
+                column = f"{validation_set.name}_{metric.name}"
                 if column in taken:
                     raise ValueError(
-                        f"the metric {metric.name!r} of the validation set {held.name!r} would "
+                        f"the metric {metric.name!r} of the validation set {validation_set.name!r} would "
                         f"be {column!r} in the history, where another curve has this name; "
                         "rename the set in validation_sets, or give scoring as a dict with "
                         "another name for the metric"
                     )
                 taken.append(column)
 
-    def _leaves_rows_out(self, dataset, held, previous):
+    def _leaves_rows_out(self, dataset, validation_set, previous):
         """Whether to compute the temperature from rows that trees leave out.
 
         Not with groups or a given splitter, because rows may then depend on each other.
         """
-        booster, params = self.booster, self.params
+        booster = self.booster
+        params = self.params
         folds = (
             dataset.groups is not None
             or not isinstance(params.cv, Integral)
             or self.draft.n_estimators == "auto"
         )
-        if not params.calibrate or not booster.leaves_rows_out or held is not None or folds:
+        if (
+            not params.calibrate
+            or not booster.leaves_rows_out
+            or validation_set is not None
+            or folds
+        ):
             return False
         # The existing rounds are evaluated again, which needs the random draws that they were trained with.
         same_draws = (
@@ -346,21 +382,22 @@ class Training:
             or previous.best_gain is not None
             or isinstance(params.random_state, Integral)
         )
-        return same_draws and (previous is None or previous.how != "init_model")
+        return same_draws and (previous is None or previous.source != "init_model")
 
     def _find_rounds(self, dataset, previous):
         """Find the number of rounds by cross-validation; return its curves, and the folds if they were trained."""
-        found, folds = None if previous is None else previous.cv_results, None
-        if not found or self.params.calibrate:
+        cv_results = None if previous is None else previous.cv_results
+        folds = None
+        if not cv_results or self.params.calibrate:
             folds = out_of_fold(self.draft, dataset, self.booster.draw_seed())
-            found = folds.results()
-        if previous is not None and previous.n_rounds > found["n_estimators"]:
+            cv_results = folds.results()
+        if previous is not None and previous.n_rounds > cv_results["n_estimators"]:
             raise ValueError(
                 f"the checkpoint has {counted(previous.n_rounds, 'round')}, more than the "
-                f"{found['n_estimators']} that "
+                f"{cv_results['n_estimators']} that "
                 'n_estimators="auto" found; remove the file to start again'
             )
-        return found, folds
+        return cv_results, folds
 
     def _missing_columns(self, dataset, previous):
         """Entry of the model file on missing values: columns of all workers' rows, and of earlier rounds."""
@@ -383,13 +420,15 @@ class Training:
 
     def _validation(self, dataset, class_weight, sets):
         """Return the dataset without the rows that early stopping holds out, and the validation rows or None."""
-        how = dataset, class_weight, self.booster.allows_missing
-        held = [held_set(self.draft, name, *parts, *how) for name, parts in sets.items()]
+        options = dataset, class_weight, self.booster.allows_missing
+        validation_sets = [
+            held_set(self.draft, name, *parts, *options) for name, parts in sets.items()
+        ]
         if self.params.early_stopping and "val" not in sets:
-            rows, own = self._set_aside(dataset)
-            held.insert(0, own)
+            rows, set_aside = self._set_aside(dataset)
+            validation_sets.insert(0, set_aside)
             dataset = dataset.without(rows)
-        return dataset, Validation(held, dataset.n_classes) if held else None
+        return dataset, Validation(validation_sets, dataset.n_classes) if validation_sets else None
 
     def _set_aside(self, dataset):
         """Hold out rows for early stopping. Return the rows of this worker, and the validation set of all workers."""
@@ -410,18 +449,21 @@ class Training:
         else:
             number = row_numbers(workers, dataset.n_rows)
             seed = workers.broadcast(int(check_random_state(random_state).randint(2**31)))
-            rows = divided.held_out(workers, codes, dataset.weight, share, number, seed)
+            rows = divided.held_out(
+                workers, codes, dataset.weight, fraction=share, number=number, seed=seed
+            )
             X_held = dataset.X[rows] if hasattr(dataset.X, "tocsc") else np.asarray(dataset.X[rows])
             parts = X_held, dataset.y(rows), codes[rows], dataset.weight[rows]
             if dataset.init_score is None:
-                parts, first = divided.drawn_set(workers, parts, number[rows]), None
+                parts = divided.drawn_set(workers, parts, number[rows])
+                first = None
             else:
                 *parts, first = divided.drawn_set(
                     workers, (*parts, dataset.first_scores(rows)), number[rows]
                 )
         X_held, *labels_and_weights = parts
         X_held = X_held.tocsc() if hasattr(X_held, "tocsc") else X_held
-        return rows, Held.of(
+        return rows, ValidationSet.of(
             "val", X_held, *labels_and_weights, dataset.given_to(params.scoring, rows), first
         )
 
@@ -447,14 +489,14 @@ class Training:
         return continuing.of_last_fit(draft)
 
 
-def _random_state(given, callbacks):
+def _random_state(random_state, callbacks):
     """Return the given generator or seed, or else the seed of a checkpoint."""
     return (
-        given
-        if given is not None
-        else next((one.seed for one in callbacks if one.seed is not None), None)
+        random_state
+        if random_state is not None
+        else next((callback.seed for callback in callbacks if callback.seed is not None), None)
     )
 
 
-def _model(meta, classes, booster, n_rounds, more):
-    return booster.model(labels_of_file(classes), {**meta, **more})
+def _model(meta, classes, booster, n_rounds, further_meta):
+    return booster.model(labels_of_file(classes), {**meta, **further_meta})

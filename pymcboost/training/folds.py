@@ -19,7 +19,7 @@ from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.divided import needs_folds, threads_of
 from pymcboost.training.divided_folds import OfAll, few_rows, n_weighted, parts_of, present, sizes
 from pymcboost.training.inputs import Validation
-from pymcboost.training.metrics import Held, as_given, calibrated_of, measured, metrics_by
+from pymcboost.training.metrics import ValidationSet, as_given, calibrated_of, measured, metrics_by
 from pymcboost.training.strata import stratified
 from pymcboost.training.trainer import Trainer
 
@@ -37,7 +37,8 @@ TOLERANCE = 0.005
 MOST_MORE = 2.0
 # Number of measurements between two synchronizations of the models, and of the scores that they may buffer until
 # then. Neither affects the results.
-STEP, STEP_SCORES = 8, 1 << 20
+STEP = 8
+STEP_SCORES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,8 @@ class OutOfFoldScores:
     def of(cls, scores, parts):
         """Create the object from scores and folds, each a pair of training and held-out rows."""
         fold = np.full(len(scores), -1)
-        for i, (_, held) in enumerate(parts):
-            fold[held] = i
+        for i, (_, held_out) in enumerate(parts):
+            fold[held_out] = i
         return cls(scores, fold)
 
 
@@ -112,15 +113,15 @@ class OutOfFold:
     def results(self):
         """The curves, in the form of the estimators' ``cv_results_``."""
         numbers = {"best_round": self.best_round, "n_estimators": self.n_estimators}
-        found = {
+        results = {
             "rounds": self.rounds,
             "mean": self.curves.mean(axis=0),
             "folds": self.curves,
             **numbers,
         }
         for name, curves in self.further.items():
-            found |= {f"mean_{name}": curves.mean(axis=0), f"folds_{name}": curves}
-        return found
+            results |= {f"mean_{name}": curves.mean(axis=0), f"folds_{name}": curves}
+        return results
 
 
 def refuse_mixed(params, groups, has_val):
@@ -165,29 +166,35 @@ def out_of_fold(estimator, dataset, seed):
         _Model(estimator, dataset, *part, i, seed, MOST_ROUNDS, n_threads)
         for i, part in enumerate(parts)
     ]
-    first, params = models[0].booster, models[0].booster.params
-    metrics = metrics_by(estimator.scoring, dataset.classes, first.probabilities, first.loss_value)
+    first = models[0].booster
+    params = models[0].booster.params
+    metrics = metrics_by(
+        estimator.scoring, dataset.classes, first.probabilities, loss=first.loss_value
+    )
     measure, tolerance = _measure(dataset, metrics, models, parts)
     curve = Patience(
         metrics[0].sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance
     )
-    rounds, curves, best = [], [], [model.validation.scores for model in models]
+    rounds = []
+    curves = []
+    best = [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     bar = progress(name, MOST_ROUNDS, params.verbose if dataset.comm.rank == 0 else 0, at_most=True)
     with closing(_grown(models, workers)) as steps, closing(bar):
-        for done, found in steps:
-            curves.append(measure(found))
+        for done, fold_scores in steps:
+            curves.append(measure(fold_scores))
             means = [float(np.mean(values)) for values in curves[-1]]
-            known = {
+            means_by_name = {
                 f"mean {metric.name}": mean for metric, mean in zip(metrics, means, strict=True)
             }
-            bar.update(done - (rounds[-1] if rounds else 0), known)
+            bar.update(done - (rounds[-1] if rounds else 0), means_by_name)
             rounds.append(done)
             if curve.see(means[0], done):
-                best = found
+                best = fold_scores
             if curve.over(done):
                 break
-    scores, fold = _empty(dataset), np.full(len(dataset.codes), -1)
+    scores = _empty(dataset)
+    fold = np.full(len(dataset.codes), -1)
     trained = np.zeros((len(parts), len(dataset.codes)), dtype=bool)
     for i, (train, rows) in enumerate(parts):
         scores[rows] = best[i]
@@ -201,7 +208,15 @@ def out_of_fold(estimator, dataset, seed):
     deciding = of_metric.pop(metrics[0].name)
     rounds = np.array(rounds, dtype=np.int64)
     return OutOfFold(
-        scores, fold, trained, rounds, deciding, of_metric, best_round, n_estimators, first.link
+        scores,
+        fold,
+        trained,
+        rounds=rounds,
+        curves=deciding,
+        further=of_metric,
+        best_round=best_round,
+        n_estimators=n_estimators,
+        link=first.link,
     )
 
 
@@ -218,30 +233,40 @@ def _measure(dataset, metrics, models, parts):
             "'log_loss' or another built-in metric"
         )
     every = [OfAll(dataset, model.rows) for model in models]
-    sets = [model.held for model in models]
+    sets = [model.validation_set for model in models]
     if dataset.comm is not ALONE:
         pairs = zip(every, sets, strict=True)
         sets = [
-            Held.of(one.name, None, None, own(one.codes), own(one.weight)) for own, one in pairs
+            ValidationSet.of(
+                model_set.name,
+                None,
+                None,
+                rows_of_all(model_set.codes),
+                rows_of_all(model_set.weight),
+            )
+            for rows_of_all, model_set in pairs
         ]
-    for held in sets:
+    for validation_set in sets:
         for metric in metrics:
-            metric.check(held)
+            metric.check(validation_set)
     calibrated = next(iter(calibrated_of(booster.params, booster.link)), None)
     if calibrated is not None:
-        known = [
-            present(dataset, train)[held.codes]
-            for held, (train, _) in zip(sets, parts, strict=True)
+        in_training = [
+            present(dataset, train)[validation_set.codes]
+            for validation_set, (train, _) in zip(sets, parts, strict=True)
         ]
 
     def measure(scores):
-        scores = [own(part) for own, part in zip(every, scores, strict=True)]
+        scores = [rows_of_all(part) for rows_of_all, part in zip(every, scores, strict=True)]
         others = metrics if calibrated is None else metrics[1:]
-        of_models = [measured(others, part, held) for part, held in zip(scores, sets, strict=True)]
-        found = [[values[metric.name] for values in of_models] for metric in others]
+        of_models = [
+            measured(others, part, validation_set)
+            for part, validation_set in zip(scores, sets, strict=True)
+        ]
+        curves = [[values[metric.name] for values in of_models] for metric in others]
         if calibrated is not None:
-            found.insert(0, calibrated.of_sets(scores, sets, known))
-        return dataset.comm.broadcast(found)
+            curves.insert(0, calibrated.of_sets(scores, sets, in_training))
+        return dataset.comm.broadcast(curves)
 
     return measure, 0.0 if calibrated is None else TOLERANCE
 
@@ -249,7 +274,7 @@ def _measure(dataset, metrics, models, parts):
 def held_scores(estimator, dataset, seed, rounds, parts, previous=None):
     """Raw scores (n, K) of the held-out rows after ``rounds`` rounds, NaN for other rows; and the link of the models.
 
-    The models are hastened: see `Booster.hasten`.
+    The models learn in fewer rounds: see `Booster.speed_up`.
 
     Parameters
     ----------
@@ -273,7 +298,7 @@ def held_scores(estimator, dataset, seed, rounds, parts, previous=None):
             rounds,
             n_threads,
             previous,
-            hasty=True,
+            fast=True,
         )
         scores[model.rows] = model.finished(stop)
         return model.booster.link
@@ -292,16 +317,14 @@ def splits(cv, dataset, seed):
 
     A row is held out in at most one fold. Raises an error if a fold is unusable.
     """
-    used, codes, n, whole = (
-        dataset.weight > 0,
-        dataset.codes,
-        len(dataset.codes),
-        isinstance(cv, Integral),
-    )
-    shown = f"cv={cv}" if whole or hasattr(cv, "split") else "cv"
+    used = dataset.weight > 0
+    codes = dataset.codes
+    n = len(dataset.codes)
+    is_number = isinstance(cv, Integral)
+    shown = f"cv={cv}" if is_number or hasattr(cv, "split") else "cv"
     if dataset.comm is not ALONE:
         return parts_of(dataset, cv, seed)
-    if whole:
+    if is_number:
         rows = np.flatnonzero(used)
         if len(rows) < cv:
             raise ValueError(
@@ -312,39 +335,43 @@ def splits(cv, dataset, seed):
             raise ValueError(f"{shown}: {few_rows(largest)}")
         strata = np.zeros(len(rows)) if codes.ndim == 2 else codes[rows]
     else:
-        rows, strata = np.arange(n) if dataset.subset is None else dataset.subset, None
+        rows = np.arange(n) if dataset.subset is None else dataset.subset
+        strata = None
     try:
-        own = whole and dataset.groups is None
-        drawn = stratified(strata, cv, seed) if own else _drawn(cv, dataset, rows, strata, seed)
-        found = [(rows[train], rows[held]) for train, held in drawn]
+        stratifies = is_number and dataset.groups is None
+        drawn = (
+            stratified(strata, cv, seed) if stratifies else _drawn(cv, dataset, rows, strata, seed)
+        )
+        drawn_parts = [(rows[train], rows[held_out]) for train, held_out in drawn]
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(f"{shown}: {error}") from error
-    if not found:
+    if not drawn_parts:
         remedy = "no folds; give at least one pair of training rows and held-out rows"
         if hasattr(cv, "__next__"):
             remedy = "no folds left, because a generator can be used only once; give list(cv)"
         raise ValueError(f"{shown} has {remedy}")
-    times, parts = np.zeros(n, dtype=int), []
-    for i, (train, held) in enumerate(found):
-        np.add.at(times, held, 1)
-        train, held = train[used[train]], held[used[held]]
+    times = np.zeros(n, dtype=int)
+    parts = []
+    for i, (train, held_out) in enumerate(drawn_parts):
+        np.add.at(times, held_out, 1)
+        train, held_out = train[used[train]], held_out[used[held_out]]
         n_classes = len(np.unique(codes[train])) if codes.ndim == 1 else 2
-        if not len(held):
+        if not len(held_out):
             raise ValueError(
                 f"{shown}: fold {i} holds out no row with positive weight; use fewer folds"
             )
         if n_classes < 2:
-            what = counted(n_classes, "class", "classes")
+            counted_classes = counted(n_classes, "class", "classes")
             raise ValueError(
-                f"{shown}: fold {i} trains on rows of {what}, but needs at least 2; use fewer "
+                f"{shown}: fold {i} trains on rows of {counted_classes}, but needs at least 2; use fewer "
                 "folds, or stratify"
             )
-        if len(np.intersect1d(train, held)):
+        if len(np.intersect1d(train, held_out)):
             raise ValueError(
                 f"{shown}: fold {i} trains on rows that it holds out; give disjoint training and "
                 "held-out rows"
             )
-        parts.append((train, held))
+        parts.append((train, held_out))
     repeated = np.flatnonzero(used & (times > 1))
     if len(repeated):
         row = repeated[0]
@@ -361,8 +388,9 @@ def _drawn(cv, dataset, rows, strata, seed):
     from sklearn.utils import _safe_indexing
 
     if strata is None:
-        X = dataset.X if dataset.given is None else as_given(dataset.given)
-        data, splitter = (X, dataset.y(), dataset.groups), check_cv(cv)
+        X = dataset.X if dataset.user_X is None else as_given(dataset.user_X)
+        data = (X, dataset.y(), dataset.groups)
+        splitter = check_cv(cv)
         if dataset.subset is not None:
             data = tuple(None if part is None else _safe_indexing(part, rows) for part in data)
         named = getattr(splitter, "test_fold", None)  # PredefinedSplit ignores the rows
@@ -403,25 +431,28 @@ class _Model:
         most,
         n_threads,
         previous=None,
-        hasty=False,
+        fast=False,
     ):
-        self.rows, X, K, codes = rows, dataset.X[rows], len(dataset.classes), dataset.codes[rows]
+        self.rows = rows
+        X = dataset.X[rows]
+        K = len(dataset.classes)
+        codes = dataset.codes[rows]
         X = X.tocsc() if hasattr(X, "tocsc") else X
         # The metric covers the rows of all workers; those of this worker may be empty, so they are not checked.
-        held = Held if hasty or dataset.comm is not ALONE else Held.of
-        given = None if hasty else dataset.given_to(estimator.scoring, rows)
+        make_set = ValidationSet if fast or dataset.comm is not ALONE else ValidationSet.of
+        given_rows = None if fast else dataset.given_to(estimator.scoring, rows)
         first = dataset.first_scores(rows)
-        self.held = held(
-            f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given, first
+        self.validation_set = make_set(
+            f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given_rows, first
         )
-        self.validation = Validation([self.held], K)
+        self.validation = Validation([self.validation_set], K)
         self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31, dataset.comm)
-        if hasty:
+        if fast:
             done = 0 if previous is None else previous.n_rounds
-            most = done + booster.hasten(most - done)
-        how = {"previous": previous, "validation": self.validation}
+            most = done + booster.speed_up(most - done)
+        options = {"previous": previous, "validation": self.validation}
         self.trainer = Trainer(
-            booster.lay_out(dataset.only(train), n_threads, previous), most, **how
+            booster.lay_out(dataset.only(train), n_threads, previous), most, **options
         )
         if previous is not None:
             self.validation.add_rounds(booster.builder)
@@ -450,7 +481,8 @@ class _Model:
 @contextmanager
 def _side_by_side(workers):
     """Context with a ``map`` over ``workers`` threads, and an event that is set when they should stop."""
-    stop, pool = threading.Event(), ThreadPoolExecutor(workers) if workers > 1 else None
+    stop = threading.Event()
+    pool = ThreadPoolExecutor(workers) if workers > 1 else None
     try:
         yield (map if pool is None else pool.map), stop
     finally:
@@ -475,7 +507,8 @@ def _grown(models, workers):
         if workers == 1
         else max(1, min(STEP, STEP_SCORES // sum(m.validation.scores.size for m in models)))
     )
-    marks, done = _marks(), 0
+    marks = _marks()
+    done = 0
     with _side_by_side(workers) as (run, stop):
         while part := list(islice(marks, step)):
             for _ in run(lambda model, part=part: model.grow(part, stop), models):

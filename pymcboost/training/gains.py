@@ -24,7 +24,9 @@ class Gains:
             np.zeros(0, dtype=np.int64) if column is None else column,
             np.zeros(0) if value is None else value,
         )
-        self._waiting, self._n = None, 0  # linked list (previous, columns, gains), and its length
+        # linked list (previous, columns, gains), and its length
+        self._waiting = None
+        self._n = 0
 
     @classmethod
     def of(cls, sums):
@@ -44,15 +46,17 @@ class Gains:
 
     def add(self, columns, gains):
         """Add gains to columns one by one; a column may occur several times."""
-        own = np.array(columns), np.array(gains)  # copies, because learners reuse their arrays
-        self._waiting, self._n = (self._waiting, *own), self._n + 1
+        arrays = np.array(columns), np.array(gains)  # copies, because learners reuse their arrays
+        self._waiting = (self._waiting, *arrays)
+        self._n = self._n + 1
         if self._n == TOGETHER:
             self._added_up()
 
     def copy(self):
         """Return a copy that later additions do not change."""
         new = Gains(self.n_columns, *self._sums)
-        new._waiting, new._n = self._waiting, self._n
+        new._waiting = self._waiting
+        new._n = self._n
         return new
 
     def dense(self):
@@ -65,7 +69,8 @@ class Gains:
     def _added_up(self):
         if self._n == 0:
             return self._sums
-        rounds, one = [], self._waiting
+        rounds = []
+        one = self._waiting
         while one is not None:
             one, columns, gains = one
             rounds.append((columns, np.broadcast_to(gains, len(columns))))
@@ -75,5 +80,7 @@ class Gains:
         value = np.zeros(len(column))
         value[column.searchsorted(before)] = sums
         np.add.at(value, column.searchsorted(columns), gains)
-        self._sums, self._waiting, self._n = (column, value), None, 0
+        self._sums = (column, value)
+        self._waiting = None
+        self._n = 0
         return self._sums

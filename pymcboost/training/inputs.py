@@ -21,17 +21,19 @@ from pymcboost.model.columns import (
 )
 from pymcboost.model.init_scores import init_scores
 from pymcboost.model.model import Model
-from pymcboost.model.rows import check_sparse, own, own_labels, positions
+from pymcboost.model.rows import as_numpy, check_sparse, own_labels, positions
 from pymcboost.threads import counted
 from pymcboost.training.labels import check_order, labels_given, rows_in
-from pymcboost.training.metrics import Held, as_given, looks_at_rows, measured
+from pymcboost.training.metrics import ValidationSet, as_given, looks_at_rows, measured
 from pymcboost.training.ranges import LONGEST_NAME, is_name
 
 SET_OF = "(X, y), (X, y, sample_weight) or (X, y, sample_weight, init_score)"
 # Types that rows may have. Rows of other types are converted to the first.
 TYPES = [np.float32, np.float64]
 # What early stopping holds out by default: chosen on parts of training sets, see docs/results/choices.md.
-SET_ASIDE, MOST_SET_ASIDE, OF_EACH_CLASS = 0.1, 500, 5
+SET_ASIDE = 0.1
+MOST_SET_ASIDE = 500
+OF_EACH_CLASS = 5
 
 
 class Validation:
@@ -39,15 +41,18 @@ class Validation:
 
     Parameters
     ----------
-    sets : list of Held
+    sets : list of ValidationSet
     n_classes : int
     """
 
     def __init__(self, sets, n_classes):
-        self.sets, self.X = sets, _stacked([held.X for held in sets])
-        self.codes = np.concatenate([held.codes for held in sets])  # or indicator matrices
+        self.sets = sets
+        self.X = _stacked([validation_set.X for validation_set in sets])
+        self.codes = np.concatenate(
+            [validation_set.codes for validation_set in sets]
+        )  # or indicator matrices
         self.scores = np.zeros((self.X.shape[0], n_classes))
-        first = [held.init_score for held in sets]
+        first = [validation_set.init_score for validation_set in sets]
         self._first = None if any(scores is None for scores in first) else np.concatenate(first)
         if self._first is not None:
             self.scores += self._first
@@ -74,22 +79,28 @@ class Validation:
 
     def named(self, name):
         """Find the validation set with this name; None if there is none."""
-        return next((held for held in self.sets if held.name == name), None)
+        return next(
+            (validation_set for validation_set in self.sets if validation_set.name == name), None
+        )
 
     def measure(self, *metrics):
         """Compute the metrics of every set, by the names of their history columns."""
         return {
-            f"{held.name}_{name}": value
-            for held, scores in self._parts()
-            for name, value in measured(metrics, scores, held).items()
+            f"{validation_set.name}_{name}": value
+            for validation_set, scores in self._parts()
+            for name, value in measured(metrics, scores, validation_set).items()
         }
 
     def of(self, name, metric):
         """Compute a metric of the set with this name."""
-        return next(metric(scores, held) for held, scores in self._parts() if held.name == name)
+        return next(
+            metric(scores, validation_set)
+            for validation_set, scores in self._parts()
+            if validation_set.name == name
+        )
 
     def _parts(self):
-        ends = np.cumsum([len(held.codes) for held in self.sets])
+        ends = np.cumsum([len(validation_set.codes) for validation_set in self.sets])
         return zip(self.sets, np.split(self.scores, ends[:-1]), strict=True)
 
 
@@ -118,26 +129,28 @@ def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names
         return (X, *map(column_or_1d, y)) if y else X
     refuse_no_rows(X)
     refuse_dates(X)
-    X, y = own(X), [own_labels(labels) for labels in y]
+    X = as_numpy(X)
+    y = [own_labels(labels) for labels in y]
     try:
         return _validated(estimator, X, *y, names=names, **options)
     except (ValueError, TypeError, OverflowError) as error:
-        found = wrong_value(X, allow_nan, _remedy_of_text(estimator, options))
-        if found is None and str(error).startswith("Found input variables"):
-            n_rows, n_labels = rows_in(X), rows_in(y[0])
-            found = (
+        message = wrong_value(X, allow_nan, _remedy_of_text(estimator, options))
+        if message is None and str(error).startswith("Found input variables"):
+            n_rows = rows_in(X)
+            n_labels = rows_in(y[0])
+            message = (
                 f"X has {counted(n_rows, 'row')}, but y has {counted(n_labels, 'label')}; give "
                 "each row a label"
             )
-        row = missing_label(y[0]) if found is None and y and y[0] is not None else None
+        row = missing_label(y[0]) if message is None and y and y[0] is not None else None
         if row is not None:
             raise ValueError(
                 f"y has no label in row {row}; leave out rows without a label ({str(error)[:80]})"
             ) from error
-        if found is None:
+        if message is None:
             raise
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(f"{found} ({str(error)[:80].partition(chr(10))[0]})") from error
+        raise kind(f"{message} ({str(error)[:80].partition(chr(10))[0]})") from error
 
 
 def _validated(estimator, X, *y, names, **options):
@@ -157,13 +170,13 @@ def _validated(estimator, X, *y, names, **options):
                 f"{str(error).rstrip('.')}; give the columns of the training data, in the same "
                 "order"
             ) from error
-        wanted = getattr(estimator, "feature_names_in_", None)
-        if not str(error).startswith("The feature names should match") or not {*wanted} <= {
+        names_of_fit = getattr(estimator, "feature_names_in_", None)
+        if not str(error).startswith("The feature names should match") or not {*names_of_fit} <= {
             *(names_of(X) or ())
         }:
             raise
-        how = f"X[{names}]" if hasattr(X, "iloc") else f"X.select(list({names}))"
-        raise ValueError(f"{error}\nGive {how}, with the columns in that order") from error
+        selection = f"X[{names}]" if hasattr(X, "iloc") else f"X.select(list({names}))"
+        raise ValueError(f"{error}\nGive {selection}, with the columns in that order") from error
 
 
 def _remedy_of_text(estimator, options):
@@ -186,7 +199,8 @@ def encoded(estimator, categories, X, names="model.feature_names_in_"):
 def check_consistent_length(X, y):
     """Refuse labels whose number differs from that of the rows."""
     if X.shape[0] != len(y):
-        n_rows, n_labels = counted(X.shape[0], "row"), counted(len(y), "label")
+        n_rows = counted(X.shape[0], "row")
+        n_labels = counted(len(y), "label")
         raise ValueError(f"X has {n_rows}, but y has {n_labels}; give each row a label")
 
 
@@ -205,13 +219,13 @@ def weights_of_rows(weight, X):
         return np.ones(n_rows)
     if isinstance(weight, (str, dict)):
         kind = ValueError if isinstance(weight, str) else TypeError
-        what = f"sample_weight is a {type(weight).__name__}"
+        problem = f"sample_weight is a {type(weight).__name__}"
         raise kind(
-            f"{what}; {allowed}. To weight classes, use the parameter class_weight of the "
+            f"{problem}; {allowed}. To weight classes, use the parameter class_weight of the "
             "constructor"
         )
     try:
-        values = np.array(own(weight), dtype=np.float64)
+        values = np.array(as_numpy(weight), dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise type(error)(
             f"sample_weight contains values that are not numbers; {allowed} ({str(error)[:80]})"
@@ -242,24 +256,24 @@ def groups_given(groups, n_rows, params):
     if groups is None:
         return None
     try:
-        found = np.asarray(groups)
+        group_of_row = np.asarray(groups)
     except ValueError:  # rows of different lengths
-        found = np.asarray(None)
-    found = found.ravel() if found.shape[1:] == (1,) else found
-    if found.ndim != 1 or len(found) != n_rows:
+        group_of_row = np.asarray(None)
+    group_of_row = group_of_row.ravel() if group_of_row.shape[1:] == (1,) else group_of_row
+    if group_of_row.ndim != 1 or len(group_of_row) != n_rows:
         raise ValueError(
             f"groups must be one number or text for each of {n_rows} rows, but has shape "
-            f"{found.shape}"
+            f"{group_of_row.shape}"
         )
     ours = params.early_stopping or isinstance(params.cv, Integral)
     try:
-        if ours and found.dtype.kind in "OV":  # all other types can be sorted
-            np.unique(found)
+        if ours and group_of_row.dtype.kind in "OV":  # all other types can be sorted
+            np.unique(group_of_row)
     except TypeError as error:
         raise ValueError(
             f"groups: {error}; use numbers for all rows, or text for all rows"
         ) from error
-    return found
+    return group_of_row
 
 
 def refuse_categories(name, X):
@@ -298,7 +312,7 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=
     if X_val is None and init_score_val is not None:
         raise ValueError("init_score_val belongs to the rows of X_val; give X_val and y_val, too")
     refuse_repeated_names(X_val, "X_val")
-    found = {} if X_val is None else {"val": (X_val, y_val, sample_weight_val, init_score_val)}
+    sets = {} if X_val is None else {"val": (X_val, y_val, sample_weight_val, init_score_val)}
     if validation_sets is not None and not isinstance(validation_sets, Mapping):
         raise ValueError(
             f"validation_sets must be a dict from names to {SET_OF}, as in {{'test': (X, y)}}, "
@@ -314,24 +328,30 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=
         if not isinstance(parts, (tuple, list)) or len(parts) not in (2, 3, 4):
             raise ValueError(f"validation_sets[{name!r}] must be {SET_OF}")
         refuse_repeated_names(parts[0], f"the X of validation_sets[{name!r}]")
-        found[name] = (*parts, None, None)[:4]
-    return found
+        sets[name] = (*parts, None, None)[:4]
+    return sets
 
 
 def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, allow_nan):
     """Check a validation set and return it; class weights count as in training."""
-    several, came = dataset.is_multilabel, X
+    several = dataset.is_multilabel
+    came = X
     _check_first_scores(name, init_score, dataset)
     try:
         check_sparse(X)
-        X = encoded(estimator, dataset.categories, X, "X.columns")
-        how = {"accept_sparse": "csc", "allow_nan": allow_nan, "reset": False, "names": "X.columns"}
+        X = encoded(estimator, dataset.categories, X, names="X.columns")
+        options = {
+            "accept_sparse": "csc",
+            "allow_nan": allow_nan,
+            "reset": False,
+            "names": "X.columns",
+        }
         if several:
-            X = validated(estimator, X, **how)
+            X = validated(estimator, X, **options)
             _, codes = labels_given(y, X.shape[0], dataset.classes)
             y = codes.astype(int)
         else:
-            X, y = validated(estimator, X, y, **how)
+            X, y = validated(estimator, X, y, **options)
             check_order(y)
         weight = weights_of_rows(weight, X)
         if init_score is not None:
@@ -346,13 +366,13 @@ def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, a
             f"{_shown(name, 'X')} contains a value beyond the float32 range (3.4e38), but "
             "features are rounded to float32; scale them"
         )
-    given = as_given(came) if looks_at_rows(estimator.scoring) else None
+    given_rows = as_given(came) if looks_at_rows(estimator.scoring) else None
     if several:
-        return Held.of(name, X, y, codes, weight, given, init_score)
+        return ValidationSet.of(name, X, y, codes, weight, given_rows, init_score)
     codes = _encode(name, y, dataset.classes)
     with np.errstate(over="ignore"):
         weight = weight * np.where(codes < 0, 1.0, class_weight[codes])
-    return Held.of(name, X, y, codes, weight, given, init_score)
+    return ValidationSet.of(name, X, y, codes, weight, given_rows, init_score)
 
 
 def _check_first_scores(name, init_score, dataset):
@@ -422,8 +442,10 @@ def _whole_groups(codes, groups, fraction, random_state):
     """Draw random groups with about this share of the rows of every class; each class keeps a row outside."""
     _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
     rows_of_group = np.split(np.argsort(group, kind="stable"), np.cumsum(size)[:-1])
-    every = np.bincount(codes)
-    wanted, held, found = fraction * every, np.zeros(len(every)), []
+    class_count = np.bincount(codes)
+    target_count = fraction * class_count
+    taken_count = np.zeros(len(class_count))
+    taken_rows = []
     order = check_random_state(random_state).permutation(len(size))
     # First take groups that bring the classes closer to their shares. If there are none, take the smallest possible
     # group.
@@ -432,23 +454,24 @@ def _whole_groups(codes, groups, fraction, random_state):
             rows_of_group[g]
             for g in (order if nearer else order[np.argsort(size[order], kind="stable")])
         ):
-            now = held + np.bincount(codes[rows], minlength=len(every))
-            if (now[every > 0] < every[every > 0]).all() and (
-                not nearer or np.abs(now - wanted).sum() < np.abs(held - wanted).sum()
+            now = taken_count + np.bincount(codes[rows], minlength=len(class_count))
+            if (now[class_count > 0] < class_count[class_count > 0]).all() and (
+                not nearer
+                or np.abs(now - target_count).sum() < np.abs(taken_count - target_count).sum()
             ):
-                held = now
-                found.append(rows)
-            if found and (not nearer or held.sum() >= wanted.sum()):
+                taken_count = now
+                taken_rows.append(rows)
+            if taken_rows and (not nearer or taken_count.sum() >= target_count.sum()):
                 break
-        if found:
+        if taken_rows:
             break
-    if not found:
+    if not taken_rows:
         raise ValueError(
             f"early_stopping: cannot set aside one of {counted(len(size), 'group')} and keep "
             "rows of every class for training; use smaller groups, give X_val and y_val, or "
             "set early_stopping=False"
         )
-    return np.sort(np.concatenate(found))
+    return np.sort(np.concatenate(taken_rows))
 
 
 def labels_of_file(classes):
@@ -465,22 +488,23 @@ def check_file(classes, meta):
     )
 
 
-def _shown(name, what):
-    return f"{what}_val" if name == "val" else f"{what} of the validation set {name!r}"
+def _shown(name, argument):
+    return f"{argument}_val" if name == "val" else f"{argument} of the validation set {name!r}"
 
 
 def _encode(name, y, classes):
     """Class codes of y; -1 for labels that do not occur in training."""
     text = {kind in "OSU" for kind in (np.asarray(y).dtype.kind, classes.dtype.kind)}
-    at = positions(classes, y) if len(text) == 1 else None
-    if at is None or (at < 0).all():
-        shown, y = _shown(name, "y"), np.asarray(y)
+    class_index = positions(classes, y) if len(text) == 1 else None
+    if class_index is None or (class_index < 0).all():
+        shown = _shown(name, "y")
+        y = np.asarray(y)
         raise ValueError(
             f"none of the labels in {shown} occurs in y ({shown} begins with {y[:3].tolist()} "
             f"of type {y.dtype}, the classes are {classes[:3].tolist()}... of type "
             f"{classes.dtype}); use the same labels in both"
         )
-    return at
+    return class_index
 
 
 def weights_of_classes(params, classes, count):
@@ -488,25 +512,26 @@ def weights_of_classes(params, classes, count):
 
     ``count``: rows of positive weight (K,); "balanced" is 1 for classes without any.
     """
-    given, found = getattr(params, "class_weight", None), np.ones(len(classes))
-    if given == "balanced":
+    class_weight = getattr(params, "class_weight", None)
+    weights = np.ones(len(classes))
+    if class_weight == "balanced":
         present = count > 0
-        found[present] = count.sum() / (
+        weights[present] = count.sum() / (
             np.count_nonzero(present) * count[present].astype(np.float64)
         )
-        return found
-    if given is None:
-        return found
+        return weights
+    if class_weight is None:
+        return weights
     labels = (
         classes.tolist()
     )  # a list, because scikit-learn's function would treat the text "3" as the number
-    absent = [label for label in labels if label not in given]
-    if absent and len(labels) - len(absent) < len(given):
+    absent = [label for label in labels if label not in class_weight]
+    if absent and len(labels) - len(absent) < len(class_weight):
         raise ValueError(
             f"class_weight has labels that are not in y, and none of the classes {absent}; use "
             "the labels of y"
         )
-    return np.array([given.get(label, 1.0) for label in labels], dtype=np.float64)
+    return np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
 
 
 def check_classes(cls, codes, weight):

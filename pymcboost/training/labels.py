@@ -33,14 +33,14 @@ def is_indicator(y):
 def refuse_labels(name, y):
     """Refuse multi-label y if the estimator needs one class per row."""
     if is_indicator(y):
-        what = "lists of labels"
+        form = "lists of labels"
         if not names_labels(listed(y)):
-            what = (
+            form = (
                 f"the shape {np.shape(y)}"
                 + "; for one-hot rows give y.argmax(axis=1)" * _is_one_hot(y)
             )
         raise ValueError(
-            f"{name} needs one class per row here, but y has {what}; for multi-label data use "
+            f"{name} needs one class per row here, but y has {form}; for multi-label data use "
             "VectorTreeBoostClassifier(loss='logistic') or AdaBoostMHClassifier"
         )
 
@@ -52,42 +52,42 @@ def _is_one_hot(y):
     return bool(numbers and ((y == 0) | (y == 1)).all() and (y.sum(axis=1) == 1).all())
 
 
-def labels_given(y, n_rows, known=None):
+def labels_given(y, n_rows, classes=None):
     """Labels (K,) and indicator (n, K) of y, given as an indicator or as lists of labels.
 
-    Labels of lists are sorted; columns of an indicator are numbered from 0. ``known``: the labels of the training, to
+    Labels of lists are sorted; columns of an indicator are numbered from 0. ``classes``: the labels of the training, to
     which all labels of y must belong.
     """
     y = listed(y)
     if not names_labels(y):
-        if known is not None and not n_rows and not len(y):  # a worker without rows
-            return known, np.zeros((0, len(known)), dtype=np.uint8)
-        Y = indicator_of(y, n_rows, None if known is None else len(known))
-        return np.arange(Y.shape[1]) if known is None else known, Y
+        if classes is not None and not n_rows and not len(y):  # a worker without rows
+            return classes, np.zeros((0, len(classes)), dtype=np.uint8)
+        Y = indicator_of(y, n_rows, None if classes is None else len(classes))
+        return np.arange(Y.shape[1]) if classes is None else classes, Y
     if len(y) != n_rows:
         raise ValueError(
             f"X has {n_rows} rows, but y has {len(y)} lists of labels; give one list per row"
         )
-    found, named = _named(y)
-    labels = np.unique(named) if known is None else known
+    as_given, named = _named(y)
+    labels = np.unique(named) if classes is None else classes
     if len(labels) < 2:
         raise ValueError(
             "the lists of labels in y contain fewer than 2 labels; give y as a vector of "
             "classes, and use another loss"
         )
-    row = np.repeat(np.arange(n_rows), [len(one) for one in y])
+    row = np.repeat(np.arange(n_rows), [len(labels_of_row) for labels_of_row in y])
     if len(named) and (labels.dtype.kind in "U") != (named.dtype.kind in "U"):
         raise ValueError(
-            f"y has the label {found[0]!r}, but the training labels look like {labels[0].item()!r}"
+            f"y has the label {as_given[0]!r}, but the training labels look like {labels[0].item()!r}"
         )
-    at = positions(labels, named)
-    for wrong in np.flatnonzero(at < 0)[:1]:
+    label_index = positions(labels, named)
+    for wrong in np.flatnonzero(label_index < 0)[:1]:
         raise ValueError(
-            f"y[{row[wrong]}] has the label {found[wrong]!r}, which does not occur in the "
+            f"y[{row[wrong]}] has the label {as_given[wrong]!r}, which does not occur in the "
             "training labels"
         )
     Y = np.zeros((n_rows, len(labels)), dtype=np.uint8)
-    np.add.at(Y, (row, at), 1)
+    np.add.at(Y, (row, label_index), 1)
     for i, k in np.argwhere(Y > 1)[:1]:
         raise ValueError(f"y[{i}] lists the label {labels[k].item()!r} twice; list it once")
     return labels, Y
@@ -100,34 +100,37 @@ def rows_in(y):
 
 def _named(y):
     """Flatten lists of labels: as they are, and as an array of one type."""
-    found = np.empty(sum(map(len, y)), dtype=object)
-    found[:] = [label for row in y for label in row]
-    check_order(found)
-    named = np.array(found.tolist()) if len(found) else np.zeros(0, dtype=np.int64)
+    as_given = np.empty(sum(map(len, y)), dtype=object)
+    as_given[:] = [label for row in y for label in row]
+    check_order(as_given)
+    named = np.array(as_given.tolist()) if len(as_given) else np.zeros(0, dtype=np.int64)
     if named.ndim != 1 or named.dtype.kind not in "iuUb":
-        raise ValueError(f"y has the label {found[0]!r}; labels must be text or whole numbers")
-    return found, named
+        raise ValueError(f"y has the label {as_given[0]!r}; labels must be text or whole numbers")
+    return as_given, named
 
 
 def joined_labels(parts):
     """Distinct labels in the arrays of all workers, which must have the same kind of type; None if all are empty."""
-    there = [part for part in parts if len(part)]
-    if len({part.dtype.kind in "OSU" for part in there}) > 1:
+    nonempty = [part for part in parts if len(part)]
+    if len({part.dtype.kind in "OSU" for part in nonempty}) > 1:
         raise ValueError(
             "y has text labels on some workers and numbers on others; use one type on all"
         )
-    return np.unique(joined(there)) if there else None
+    return np.unique(joined(nonempty)) if nonempty else None
 
 
 def labels_of_all(workers, y):
     """Labels in the lists of all workers; None for indicators, which have no label names."""
     if workers.size == 1:
         return None
-    own = "no rows" if not rows_in(y) else np.unique(_named(y)[1]) if names_labels(y) else None
-    every = [its for its in workers.exchange(own) if not isinstance(its, str)]
-    if all(its is None for its in every):
+    if not rows_in(y):
+        own_labels = "no rows"
+    else:
+        own_labels = np.unique(_named(y)[1]) if names_labels(y) else None
+    every = [labels for labels in workers.exchange(own_labels) if not isinstance(labels, str)]
+    if all(labels is None for labels in every):
         return None
-    if any(its is None for its in every):
+    if any(labels is None for labels in every):
         raise ValueError(
             "y has lists of labels on some workers and an indicator matrix on others; use one "
             "form on all"
@@ -177,14 +180,14 @@ def indicator_of(y, n_rows, n_labels=None):
 
 def _numbers(y):
     """Convert an object array, as from nullable or mixed columns, to float64; unchanged if that is impossible."""
-    found = [
-        np.nan if one is None or type(one).__name__ == "NAType" else one
-        for one in y.ravel().tolist()
+    numbers = [
+        np.nan if value is None or type(value).__name__ == "NAType" else value
+        for value in y.ravel().tolist()
     ]
-    if not all(isinstance(one, (Real, np.bool_)) for one in found):
+    if not all(isinstance(value, (Real, np.bool_)) for value in numbers):
         return y
     try:
-        return np.array(found, dtype=np.float64).reshape(y.shape)
+        return np.array(numbers, dtype=np.float64).reshape(y.shape)
     except OverflowError:
         return y
 
@@ -195,55 +198,58 @@ def log_sigmoids(scores):
     return np.minimum(scores, 0) - elementary.log(1 + e)
 
 
-def cross_entropy(scores, held, link):
+def cross_entropy(scores, validation_set, link):
     """Mean over rows and labels of the log loss: -log p if the row has the label, otherwise -log(1 - p)."""
-    return held.mean(
-        np.einsum("ij->i", -log_sigmoids(np.where(held.codes > 0, scores, -scores)))
+    return validation_set.mean(
+        np.einsum("ij->i", -log_sigmoids(np.where(validation_set.codes > 0, scores, -scores)))
         / scores.shape[1]
     )
 
 
-def hamming_loss(scores, held, link):
+def hamming_loss(scores, validation_set, link):
     """Share of wrong labels."""
-    return held.mean((_given(scores) != held.codes).mean(axis=1))
+    return validation_set.mean((_predicted(scores) != validation_set.codes).mean(axis=1))
 
 
-def error(scores, held, link):
+def error(scores, validation_set, link):
     """Share of rows with at least one wrong label."""
-    return held.mean((_given(scores) != held.codes).any(axis=1))
+    return validation_set.mean((_predicted(scores) != validation_set.codes).any(axis=1))
 
 
-def _given(scores):
+def _predicted(scores):
     return scores > 0
 
 
-def f1_micro(scores, held, link):
+def f1_micro(scores, validation_set, link):
     """Micro-averaged F1: 2 TP / (2 TP + FP + FN) over all rows and labels; 0 if there are none."""
-    right, sizes = _counts(scores, held)
+    right, sizes = _counts(scores, validation_set)
     return float(2 * right.sum() / max(sizes.sum(), 1e-300))
 
 
-def f1_macro(scores, held, link):
+def f1_macro(scores, validation_set, link):
     """Macro-averaged F1: mean of 2 TP / (2 TP + FP + FN) over the labels; 0 for a label that never occurs."""
-    right, sizes = _counts(scores, held)
+    right, sizes = _counts(scores, validation_set)
     return float(np.mean(2 * right / np.maximum(sizes, 1e-300)))
 
 
-def _counts(scores, held):
+def _counts(scores, validation_set):
     """Weight sums by label: of true positives, and of true plus predicted labels."""
-    weight = np.ones(len(scores)) if held.weight is None else held.weight
-    given, has = _given(scores), held.codes > 0
-    return np.einsum("i,ij->j", weight, given & has), np.einsum(
-        "i,ij->j", weight, given.astype(float) + has
+    weight = np.ones(len(scores)) if validation_set.weight is None else validation_set.weight
+    predicted = _predicted(scores)
+    has = validation_set.codes > 0
+    return np.einsum("i,ij->j", weight, predicted & has), np.einsum(
+        "i,ij->j", weight, predicted.astype(float) + has
     )
 
 
 def precision_at(k):
     """Metric: share of correct labels among the k with the highest scores; lower labels win ties."""
 
-    def precision(scores, held, link):
+    def precision(scores, validation_set, link):
         first = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        return held.mean(np.take_along_axis(held.codes, first, axis=1).mean(axis=1))
+        return validation_set.mean(
+            np.take_along_axis(validation_set.codes, first, axis=1).mean(axis=1)
+        )
 
     return precision
 
@@ -264,18 +270,24 @@ def best_thresholds(scores, labels, weight):
 
     It lies halfway between two different scores; of thresholds with equal F1, the highest is taken.
     """
-    found = np.zeros(scores.shape[1])
+    thresholds = np.zeros(scores.shape[1])
     for k in range(scores.shape[1]):
         order = np.argsort(-scores[:, k], kind="stable")
-        column, has, w = scores[order, k], labels[order, k] > 0, weight[order]
+        column = scores[order, k]
+        has = labels[order, k] > 0
+        w = weight[order]
         total = w[has].sum()
         if not total:
             continue
         f1 = 2 * np.cumsum(w * has) / (np.cumsum(w) + total)
         ends = np.flatnonzero(np.append(column[1:] < column[:-1], True))
-        at = ends[f1[ends].argmax()]
-        found[k] = (column[at] + column[at + 1]) / 2 if at + 1 < len(column) else column[at] - 1
-    return found
+        best_end = ends[f1[ends].argmax()]
+        thresholds[k] = (
+            (column[best_end] + column[best_end + 1]) / 2
+            if best_end + 1 < len(column)
+            else column[best_end] - 1
+        )
+    return thresholds
 
 
 def score_of(probability):

@@ -60,19 +60,20 @@ class TrainingState:
     def __init__(
         self, booster, n_estimators, make_model, history=None, validation=None, best_gain=None
     ):
-        self.booster, self.n_estimators, self.validation = booster, n_estimators, validation
+        self.booster = booster
+        self.n_estimators = n_estimators
+        self.validation = validation
         self.history = history or {}
         self.begun_with = booster.n_rounds
-        self.ended, self.stopped, self.interrupted, self.complete, self.best_round = (
-            None,
-            False,
-            False,
-            False,
-            None,
-        )
+        self.ended = None
+        self.stopped = False
+        self.interrupted = False
+        self.complete = False
+        self.best_round = None
         # A checkpoint stores which round was the best, a warm start does not.
         self.resumed = best_gain is not None
-        self.cv_results, self.folds_follow = None, False
+        self.cv_results = None
+        self.folds_follow = False
         self._make_model = make_model
         self._kept = booster.n_rounds, booster.gain.copy()
         self.best_gain = best_gain if self.resumed else self._kept[1]
@@ -104,13 +105,13 @@ class TrainingState:
         dict of str to float
             Numbers in the history by name, except those that the algorithm itself records.
         """
-        own = self.booster.columns
-        found = {
+        columns_of_booster = self.booster.columns
+        last_values = {
             name: values[-1]
             for name, values in self.history.items()
-            if name not in own and len(values)
+            if name not in columns_of_booster and len(values)
         }
-        return {name: value for name, value in found.items() if _is_number(value)}
+        return {name: value for name, value in last_values.items() if _is_number(value)}
 
     def model(self, **meta: Any) -> Any:
         """Return the model of the rounds done so far.
@@ -133,7 +134,8 @@ class TrainingState:
 
     def record(self, found: dict[str, Any]) -> None:
         """Count a round and add its values to the history."""
-        n, history = self.n_rounds, self.history
+        n = self.n_rounds
+        history = self.history
         if history.keys() != found.keys():  # fill rounds without a value with NaN
             for name in found:
                 history.setdefault(name, [np.nan] * n)
@@ -178,12 +180,12 @@ def train(state, callbacks=()):
         ExitStack() as ends
     ):  # if one callback fails to close, the others still do, and the model is complete
         ends.callback(_after_training, state, callbacks)
-        for one in reversed(callbacks):
-            ends.callback(one.close, state)
+        for callback in reversed(callbacks):
+            ends.callback(callback.close, state)
         try:
             stop = False
-            for one in callbacks:
-                stop = bool(one.before_training(state)) or stop
+            for callback in callbacks:
+                stop = bool(callback.before_training(state)) or stop
             state.stopped = stop = state.booster.workers.check(stop)
             while not stop and state.n_rounds < state.n_estimators:
                 stop = one_round(state, callbacks)
@@ -196,25 +198,26 @@ def train(state, callbacks=()):
 
 def _after_training(state, callbacks):
     if state.complete:
-        for one in callbacks:
-            one.after_training(state)
+        for callback in callbacks:
+            callback.after_training(state)
 
 
 def one_round(state, callbacks=()):
     """Train one round; return whether it was the last."""
-    booster, t = state.booster, state.n_rounds
+    booster = state.booster
+    t = state.n_rounds
     if booster.restart_every and t > state.begun_with and t % booster.restart_every == 0:
         booster.restart(booster.scores())
-    found = booster.round()
-    if found is None:
+    facts = booster.round()
+    if facts is None:
         state.ended = booster.why_ended()
         return True
-    for one in callbacks:
-        found.update(one.measure(state) or {})
-    state.record(found)
+    for callback in callbacks:
+        facts.update(callback.measure(state) or {})
+    state.record(facts)
     stop = False
-    for one in callbacks:
-        stop = bool(one.after_round(state)) or stop
+    for callback in callbacks:
+        stop = bool(callback.after_round(state)) or stop
     state.stopped = booster.workers.check(stop)
     return state.stopped
 

@@ -23,15 +23,16 @@ from pymcboost.losses.rows import row_layout
 from pymcboost.threads import available_memory, in_words, share_of_memory
 
 FEWER = "fewer rows, or fewer problems (classes, class subsets, columns of the code)"
-LEAF_COPIES, MODEL_COPIES = 1.5, 3
+LEAF_COPIES = 1.5
+MODEL_COPIES = 3
 NO_TABLES = "fewer classes, or VectorTreeBoostClassifier(), which has no such tables"
 
 
 @dataclass(frozen=True)
 class Part:
-    """One item of memory: ``n_bytes`` for ``what``, ``passing`` more temporarily, and a remedy that needs less."""
+    """One item of memory: ``n_bytes`` for ``purpose``, ``passing`` more temporarily, and a remedy that needs less."""
 
-    what: str
+    purpose: str
     n_bytes: float
     remedy: str
     passing: float = 0.0
@@ -49,17 +50,19 @@ def earlier(part, parts):
 
 def refuse(booster):
     """Raise a MemoryError if the training does not fit, before anything is allocated. It says what helps."""
-    parts, room = booster.memory(), available_memory()
+    parts = booster.memory()
+    room = available_memory()
     if room is None:
         return
     room, free = share_of_memory(room, booster.workers.beside)
     if needed(parts) <= room:
         return
-    data, largest = booster.data, max(parts, key=lambda part: part.n_bytes + part.passing)
+    data = booster.data
+    largest = max(parts, key=lambda part: part.n_bytes + part.passing)
     size = largest.n_bytes + largest.passing
     raise MemoryError(
         f"{booster.name}: training on {data.n_rows} rows, {data.n_features} features and {data.n_classes} classes "
-        f"needs about {in_words(needed(parts))}, {in_words(size)} of it for {largest.what}; {free}. "
+        f"needs about {in_words(needed(parts))}, {in_words(size)} of it for {largest.purpose}; {free}. "
         f"Use {largest.remedy}, or a machine with more memory"
     )
 
@@ -88,7 +91,7 @@ def weights(data, n_columns, copies=1, passing=0, again=False):
         f"the weights of {m} rows in {n_columns} columns",
         size,
         FEWER,
-        max(2 * scores, scores + passing),
+        passing=max(2 * scores, scores + passing),
     )
 
 
@@ -97,23 +100,29 @@ def pieces(data, copies, passing, later, again):
 
     Scores are processed in pieces, and ``later`` bytes are written in rounds.
     """
-    rows, K = BLOCK_ROWS if copies == 1 else PASS_ROWS, data.n_classes
+    rows = BLOCK_ROWS if copies == 1 else PASS_ROWS
+    K = data.n_classes
     passing *= min(data.n_rows, rows) * K
     return replace(weights(data, K, copies), passing=passing if again else max(0, passing - later))
 
 
 def tables(data, n_columns, kept=0.0, passing=0.0):
     """Arrays of float64 (K, n_columns): ``kept`` of them for the whole training, ``passing`` temporarily."""
-    K, size = data.n_classes, 8 * data.n_classes * n_columns
-    return Part(f"tables of {K} x {n_columns} numbers", kept * size, NO_TABLES, passing * size)
+    K = data.n_classes
+    size = 8 * data.n_classes * n_columns
+    return Part(
+        f"tables of {K} x {n_columns} numbers", kept * size, NO_TABLES, passing=passing * size
+    )
 
 
 def sums(data, n_columns, partial=1):
     """Sums of the weights by class with partial sums (`losses.blocks.ColumnSums`), and the factors of an update."""
     padded = width(n_columns)
-    held = layout(n_columns)[0] if n_columns > MANY_COLUMNS else padded  # one block after the other
+    n_held_columns = (
+        layout(n_columns)[0] if n_columns > MANY_COLUMNS else padded
+    )  # one block after the other
     size = (
-        16 * (held + (partial - 1) * padded) * chunks(data)
+        16 * (n_held_columns + (partial - 1) * padded) * chunks(data)
         + 3 * data.n_classes * padded * data.dtype.itemsize
     )
     return Part(
@@ -123,37 +132,55 @@ def sums(data, n_columns, partial=1):
 
 def pairwise(data, loss, newton, again):
     """Pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps; ``again``: see `weights`."""
-    K, large = data.n_classes, is_large(data.n_classes)
+    K = data.n_classes
+    large = is_large(data.n_classes)
     if loss == "log" and large and not data.exact:
-        held = sums(data, K)
-        return [pieces(data, 2, 18, held.n_bytes, again), held]
+        column_sums = sums(data, K)
+        return [pieces(data, 2, 18, later=column_sums.n_bytes, again=again), column_sums]
     if loss == "log":
-        return [weights(data, K, 2, 18, again), sums(data, K, 3), tables(data, K, 5, 11)]
+        return [
+            weights(data, K, 2, passing=18, again=again),
+            sums(data, K, 3),
+            tables(data, K, 5, passing=11),
+        ]
     if large:
-        held = sums(data, K)
-        return [pieces(data, 1, 10, held.n_bytes, again), held, tables(data, K, 0, 2.1)]
-    return [weights(data, K, 1, 10, again), sums(data, K), tables(data, K, newton, 6.5)]
+        column_sums = sums(data, K)
+        return [
+            pieces(data, 1, 10, later=column_sums.n_bytes, again=again),
+            column_sums,
+            tables(data, K, 0, passing=2.1),
+        ]
+    return [
+        weights(data, K, 1, passing=10, again=again),
+        sums(data, K),
+        tables(data, K, newton, passing=6.5),
+    ]
 
 
 def summed(data, n_columns):
     """Integer weights, and histograms of all columns with room for those of other workers: `data.SummedScan`."""
     size = 4 if data.total_rows <= NARROW_ROWS else 8
     bins = sum(int(store.bins.sum()) for store in data.stores)
-    own = data.n_rows * width(n_columns)
-    held = size * (own + bins * n_columns * (1 + (data.comm.size > 1)))
-    what = f"integers of the weights and of {bins} bins in {n_columns} columns"
-    return Part(what, held, "fewer rows, bins or classes")
+    n_weights = data.n_rows * width(n_columns)
+    n_bytes = size * (n_weights + bins * n_columns * (1 + (data.comm.size > 1)))
+    purpose = f"integers of the weights and of {bins} bins in {n_columns} columns"
+    return Part(purpose, n_bytes, "fewer rows, bins or classes")
 
 
 def coded(data, n_columns, again, kept=0.0, passing=0.0):
     """Exponential loss of coded problems: `losses.CodedExp`; ``again``: see `weights`."""
-    loss = tables(data, n_columns, 2.5 + kept, 6 + passing)
-    return [weights(data, n_columns, 1, 40 if again else 16, again), sums(data, n_columns), loss]
+    loss = tables(data, n_columns, 2.5 + kept, passing=6 + passing)
+    return [
+        weights(data, n_columns, 1, passing=40 if again else 16, again=again),
+        sums(data, n_columns),
+        loss,
+    ]
 
 
 def rows(data, scores=True, integers=True, curvature=False):
     """Scores, gradients and integers by row, and the curvature for losses in NumPy: `losses.rows`."""
-    m, (_, _, padded) = data.n_rows, row_layout(data.n_classes)
+    m = data.n_rows
+    _, _, padded = row_layout(data.n_classes)
     size = m * padded * (4 + 8 * scores + 4 * integers + 4 * curvature)
     return Part(
         f"the scores and gradients of {m} rows and {data.n_classes} classes",
@@ -170,19 +197,20 @@ def left_out(data):
 
 def narrow(data, max_leaves):
     """Single-precision scores, and the sums, steps and vectors of a tree's leaves: `losses.narrow`."""
-    m, padded = data.n_rows, 16 * (data.n_classes // 16 + 1)
+    m = data.n_rows
+    padded = 16 * (data.n_classes // 16 + 1)
     return Part(
         f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded, FEWER,
-        max_leaves * padded * 56,
+        passing=max_leaves * padded * 56,
     )  # fmt: skip
 
 
 def leaves(data, n_trees, max_leaves, scores):
     """Leaf vectors in arrays that grow by doubling. At the end, copies of the model replace the freed ``scores``."""
     size = 4 * n_trees * max_leaves * data.n_classes
-    what = f"the leaves of {n_trees} trees for {data.n_classes} classes"
+    purpose = f"the leaves of {n_trees} trees for {data.n_classes} classes"
     most = max(LEAF_COPIES * size, MODEL_COPIES * size - scores.n_bytes)
-    return Part(what, most, "max_leaf_entries=100 (more errors), fewer rounds or rows")
+    return Part(purpose, most, "max_leaf_entries=100 (more errors), fewer rounds or rows")
 
 
 def directions(data, n_columns):
@@ -208,22 +236,24 @@ def stumps(data, n_columns):
             outputs(data, n_columns)]  # fmt: skip
 
 
-def edges(data, n_columns, more=0, of_splits=0):
+def edges(data, n_columns, extra_columns=0, of_splits=0):
     """Edges of all splits in all columns: `learners.EveryStump`.
 
-    In addition, ``more`` numbers for each possible split, and ``of_splits`` for each actual one: half of the possible
-    ones if no values are missing.
+    In addition, ``extra_columns`` numbers for each possible split, and ``of_splits`` for each actual one: half of the
+    possible ones if no values are missing.
     """
     n = 2 * sum(len(thresholds) for store in data.stores for thresholds in store.thresholds)
     share = 1 if any(store.has_missing for store in data.stores) else 0.5
-    size = 8 * n * (width(n_columns) + more + share * of_splits)
+    size = 8 * n * (width(n_columns) + extra_columns + share * of_splits)
     remedy = "a smaller max_bins, fewer features or fewer classes"
-    return Part(f"the edges of {n} splits in {n_columns} columns", size, remedy, 10 * n)
+    return Part(f"the edges of {n} splits in {n_columns} columns", size, remedy, passing=10 * n)
 
 
 def trees(data, n_trees, max_leaves, n_grown, counted):
     """Trees with one column each, and the histograms of those that grow together: `_kernels.classwise_trees.Grower`."""
-    columns, m, cell_words = data.columns, data.n_rows, cell_words_of(counted)
+    columns = data.columns
+    m = data.n_rows
+    cell_words = cell_words_of(counted)
     histogram = data.histogram_bytes(cell_words)
     kept = max_leaves if histogram * max_leaves <= POOL_BYTES else 1
     tiles = -(-columns.n_lanes // LANES) * LANES * m * columns.code_bytes
@@ -236,7 +266,7 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
     return [
         Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, m, data.set_words), FEWER),
         Part("the columns in tiles", tiles, "fewer features or rows"),
-        Part("the sparse entries by column", entries, "fewer features or rows", 2 * entries),
+        Part("the sparse entries by column", entries, "fewer features or rows", passing=2 * entries),
         Part(
             "histograms and the rows of a tree", n_grown * (histogram * kept + m * (16 * cell_words + 4) + sets) + sent,
             "fewer leaves (max_leaf_nodes), bins (max_bins) or threads (n_jobs)",
@@ -246,7 +276,8 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
 
 def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     """Trees with vector leaves; splits are searched on ``n_columns`` columns: `_kernels.vector_trees.Grower`."""
-    columns, m = data.columns, data.n_rows
+    columns = data.columns
+    m = data.n_rows
     lanes, blocks, _ = row_layout(n_columns)
     padded = lanes * blocks
     gathered = 4 * m * padded if columns.row_cell is None and n_drawn > vector_trees.GROUP else 0

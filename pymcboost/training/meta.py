@@ -24,7 +24,8 @@ WHERE_SET = {
 
 def meta_of(estimator, feature_names=None):
     """Algorithm, parameters, version and feature names, if any: a dictionary that can be stored as JSON."""
-    params, defaults = values_of(estimator), defaults_of(estimator)
+    params = values_of(estimator)
+    defaults = defaults_of(estimator)
     shown = {name: _plain(value) for name, value in params.items() if name not in NOT_IN_MODEL}
     if "loss" in shown:
         shown["loss"] = shown_own(params["loss"])
@@ -43,17 +44,17 @@ def meta_of(estimator, feature_names=None):
     return meta
 
 
-def _scoring(given):
+def _scoring(scoring):
     """A metric, a list of metrics, or a list of (name, metric) pairs.
 
     The order is kept, because the first one decides.
     """
-    if isinstance(given, Mapping):
-        return [[name, shown_own(metric)] for name, metric in given.items()]
+    if isinstance(scoring, Mapping):
+        return [[name, shown_own(metric)] for name, metric in scoring.items()]
     return (
-        [shown_own(metric) for metric in given]
-        if isinstance(given, (list, tuple))
-        else shown_own(given)
+        [shown_own(metric) for metric in scoring]
+        if isinstance(scoring, (list, tuple))
+        else shown_own(scoring)
     )
 
 

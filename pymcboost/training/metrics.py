@@ -15,7 +15,7 @@ from pymcboost._text import column_of, metrics_of
 from pymcboost._warn import warn
 from pymcboost.losses.own import takes_positions
 from pymcboost.model.file import factor_of
-from pymcboost.model.rows import own
+from pymcboost.model.rows import as_numpy
 from pymcboost.model.temperature import (
     below_top,
     fit_temperature,
@@ -36,7 +36,7 @@ FACTORS = {"softmax": 1.0, "softmax2": 2.0}
 
 
 @dataclass(frozen=True)
-class Held:
+class ValidationSet:
     """Rows on which a metric is measured.
 
     Attributes
@@ -50,7 +50,7 @@ class Held:
         Their positions in the classes; -1 for labels that training has not seen. Or an indicator (n, K) of labels.
     weight : ndarray of float64 (n,) or None
         None where all rows count the same.
-    given : array, frame or sparse matrix (n, d), optional
+    user_X : array, frame or sparse matrix (n, d), optional
         The rows as the user gave them, where a function measures; see `as_given`. By default X.
     init_score : ndarray (n, K), optional
         Scores that those of the model are added to.
@@ -61,20 +61,22 @@ class Held:
     y: np.ndarray
     codes: np.ndarray
     weight: np.ndarray | None
-    given: Any = None
+    user_X: Any = None
     init_score: Any = None
 
     @classmethod
-    def of(cls, name, X, y, codes, weight, given=None, init_score=None):
+    def of(cls, name, X, y, codes, weight, given_rows=None, init_score=None):
         """Create the set with weights scaled to a maximum of 1; an error if no row has positive weight."""
         largest = weight.max(initial=0)
         if not 0 < largest < np.inf:
-            how = "no row of positive weight" if largest == 0 else "weights that overflow"
-            raise ValueError(f"the validation set {name!r} has {how}, so its metric has no value")
+            problem = "no row of positive weight" if largest == 0 else "weights that overflow"
+            raise ValueError(
+                f"the validation set {name!r} has {problem}, so its metric has no value"
+            )
         weight = None if (weight == largest).all() else weight / largest
         if weight is not None:
             weight[weight > 0] = on_grid(weight[weight > 0], 1.0, len(weight))
-        return cls(name, X, y, codes, weight, given, init_score)
+        return cls(name, X, y, codes, weight, given_rows, init_score)
 
     def raw_scores(self, model):
         """Raw scores (n, K) of the rows by a model."""
@@ -95,14 +97,14 @@ class Held:
 
 def as_given(X, rows=None):
     """Return X, or rows of it, in the user's type. Lists become arrays; rows of sparse matrices become CSR."""
-    X = own(X) if hasattr(X, "shape") else np.asarray(X)
+    X = as_numpy(X) if hasattr(X, "shape") else np.asarray(X)
     if rows is None:
         return X
     if hasattr(X, "column_names"):  # pyarrow
         return X.take(rows)
-    return (
-        X.iloc[rows] if hasattr(X, "iloc") else X.tocsr()[rows] if hasattr(X, "tocsr") else X[rows]
-    )
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X.tocsr()[rows] if hasattr(X, "tocsr") else X[rows]
 
 
 def log_probabilities(scores, link):
@@ -120,8 +122,8 @@ def probabilities(scores, link):
         return link.probabilities(scores)
     if link in FACTORS:
         return score.softmax(scores, link == "softmax2")
-    found = elementary.exp(log_probabilities(scores, link))
-    return found if link == "sigmoid" else found / sums_of_exponentials(found)
+    exponentials = elementary.exp(log_probabilities(scores, link))
+    return exponentials if link == "sigmoid" else exponentials / sums_of_exponentials(exponentials)
 
 
 @dataclass(frozen=True)
@@ -144,22 +146,23 @@ class LinkAtTemperature:
         return float(factor_of(self.temperature)[0])
 
 
-def log_loss(scores, held, link):
+def log_loss(scores, validation_set, link):
     """Mean of -log p of the true classes, where 1 / p is the sum of exp(F_k - F_true), and p is at least ``LEAST``."""
-    lost, rows = np.empty(len(scores)), np.arange(len(scores))
+    lost = np.empty(len(scores))
+    rows = np.arange(len(scores))
     if callable(link):
-        lost = np.where(held.codes < 0, np.inf, -link(scores)[rows, held.codes])
-        return held.mean(np.minimum(lost, -np.log(LEAST)))
+        lost = np.where(validation_set.codes < 0, np.inf, -link(scores)[rows, validation_set.codes])
+        return validation_set.mean(np.minimum(lost, -np.log(LEAST)))
     step = 1 + CHUNK // scores.shape[1]
     for begin in range(0, len(scores), step):
         part = slice(begin, begin + step)
-        above = scores[part] - scores[rows[part], held.codes[part]][:, None]
+        above = scores[part] - scores[rows[part], validation_set.codes[part]][:, None]
         if link == "softmax2":
             above *= FACTORS[link]
         np.einsum("ij->i", elementary.exp(above, out=above), out=lost[part])
     lost = elementary.log(lost, out=lost)
-    lost[held.codes < 0] = np.inf
-    return held.mean(np.minimum(lost, -np.log(LEAST)))
+    lost[validation_set.codes < 0] = np.inf
+    return validation_set.mean(np.minimum(lost, -np.log(LEAST)))
 
 
 class CalibratedLogLoss:
@@ -175,53 +178,59 @@ class CalibratedLogLoss:
     sign = 1
 
     def __init__(self, link):
-        self.link, self._temperature = link, 1.0
+        self.link = link
+        self._temperature = 1.0
 
-    def of_sets(self, scores, sets, known):
-        """Compute the metric of every set at a common temperature, which is fitted to the ``known`` rows only."""
+    def of_sets(self, scores, sets, has_known_label):
+        """Compute the metric of every set at a common temperature, fitted to the rows with ``has_known_label``."""
         weight = [
-            known[i] * (1.0 if held.weight is None else held.weight) for i, held in enumerate(sets)
+            has_known_label[i] * (1.0 if validation_set.weight is None else validation_set.weight)
+            for i, validation_set in enumerate(sets)
         ]
-        codes = np.concatenate([held.codes for held in sets]).clip(0)
+        codes = np.concatenate([validation_set.codes for validation_set in sets]).clip(0)
         parts = np.concatenate(scores), codes, np.concatenate(weight)
         if not parts[2].any():
             return [
-                log_loss(part, held, self.link) for part, held in zip(scores, sets, strict=True)
+                log_loss(part, validation_set, self.link)
+                for part, validation_set in zip(scores, sets, strict=True)
             ]
         self._temperature = fit_temperature(*parts, self.link, self._temperature)
         return [
-            log_loss(part / self._temperature, held, self.link)
-            for part, held in zip(scores, sets, strict=True)
+            log_loss(part / self._temperature, validation_set, self.link)
+            for part, validation_set in zip(scores, sets, strict=True)
         ]
 
-    def __call__(self, scores, held):
+    def __call__(self, scores, validation_set):
         """Compute the metric of these scores (n, K), independent of earlier calls."""
         self._temperature = 1.0
-        return self.of_sets([scores], [held], [held.codes >= 0])[0]
+        return self.of_sets([scores], [validation_set], [validation_set.codes >= 0])[0]
 
 
 def calibrated_of(params, link):
     """List with the calibrated log loss if it decides and a calibration follows; otherwise empty."""
     deciding = next(iter(metrics_of(params.scoring).values()))
-    wanted = deciding == "log_loss" and params.calibrate == "temperature" and link in FACTORS
-    return [CalibratedLogLoss(link)] if wanted else []
+    will_calibrate = (
+        deciding == "log_loss" and params.calibrate == "temperature" and link in FACTORS
+    )
+    return [CalibratedLogLoss(link)] if will_calibrate else []
 
 
-def error(scores, held, link):
+def error(scores, validation_set, link):
     """Weighted share of wrong predictions."""
-    return held.mean(scores.argmax(axis=1) != held.codes)
+    return validation_set.mean(scores.argmax(axis=1) != validation_set.codes)
 
 
-def balanced_error(scores, held, link):
+def balanced_error(scores, validation_set, link):
     """Mean over the classes of their weighted share of wrong predictions.
 
     Labels that do not occur in training form one more class, which is always wrong.
     """
-    total, wrong = held.totals(), held.totals(scores.argmax(axis=1) != held.codes)
+    total = validation_set.totals()
+    wrong = validation_set.totals(scores.argmax(axis=1) != validation_set.codes)
     return float(np.mean(wrong[total > 0] / total[total > 0]))
 
 
-def auc_ovr(scores, held, link, of_scores=probabilities):
+def auc_ovr(scores, validation_set, link, of_scores=probabilities):
     """Mean over the classes of the one-vs-rest area under the ROC curve, for classes with rows inside and outside.
 
     Rows are ordered by the probability of the class, or by its score if there are no probabilities. Rows whose scores
@@ -229,23 +238,24 @@ def auc_ovr(scores, held, link, of_scores=probabilities):
     """
     top = np.abs(scores).max(initial=0)
     if link in ("none", "sigmoid"):
-        columns, rounding = scores, _rounding_of_scores
+        columns = scores
+        rounding = _rounding_of_scores
     elif isinstance(link, LinkAtTemperature) or link in FACTORS:
-        columns, rounding = of_scores(scores, link), _rounding_of_probabilities
+        columns = of_scores(scores, link)
+        rounding = _rounding_of_probabilities
     else:
-        columns, rounding = (
-            link(scores),
-            _rounding_of_scores,
-        )  # log-probabilities of a custom loss, which give the same order
+        # log-probabilities of a custom loss, which give the same order
+        columns = link(scores)
+        rounding = _rounding_of_scores
         top = max(top, np.abs(columns).max(initial=0))
     inside = (
-        held.codes.T == 1
-        if held.codes.ndim == 2
-        else held.codes == np.arange(scores.shape[1])[:, None]
+        validation_set.codes.T == 1
+        if validation_set.codes.ndim == 2
+        else validation_set.codes == np.arange(scores.shape[1])[:, None]
     )
     areas = [
-        _area(columns[:, k], inside[k], held.weight, rounding=partial(rounding, top=top))
-        for k in _two_sided(held)
+        _area(columns[:, k], inside[k], validation_set.weight, rounding=partial(rounding, top=top))
+        for k in _two_sided(validation_set)
     ]
     return float(np.mean(areas))
 
@@ -272,11 +282,16 @@ def _area(column, inside, weight, rounding):
     return ((np.cumsum(outside) - outside / 2) * within).sum() / (within.sum() * outside.sum())
 
 
-def _two_sided(held):
-    if held.codes.ndim == 2:
-        has = held.codes[slice(None) if held.weight is None else held.weight > 0] > 0
+def _two_sided(validation_set):
+    if validation_set.codes.ndim == 2:
+        has = (
+            validation_set.codes[
+                slice(None) if validation_set.weight is None else validation_set.weight > 0
+            ]
+            > 0
+        )
         return np.flatnonzero(has.any(axis=0) & ~has.all(axis=0))
-    total = held.totals()
+    total = validation_set.totals()
     return np.flatnonzero((total[1:] > 0) & (total.sum() - total[1:] > 0))
 
 
@@ -315,25 +330,30 @@ class Metric:
     """
 
     def __init__(self, scoring, classes, link, loss=None, name=None):
-        self.classes, self.link = classes, link
-        known = column_of(scoring)
-        self.name = known if name is None else name
+        self.classes = classes
+        self.link = link
+        name_of_scoring = column_of(scoring)
+        self.name = name_of_scoring if name is None else name
         self.sign = 1 if scoring in ERRORS else -1
-        self._own = (LABEL_METRICS if link == "sigmoid" else METRICS).get(known)
-        if self._own is None and known in (labels.ONLY if link != "sigmoid" else METRICS):
+        self._function = (LABEL_METRICS if link == "sigmoid" else METRICS).get(name_of_scoring)
+        if self._function is None and name_of_scoring in (
+            labels.ONLY if link != "sigmoid" else METRICS
+        ):
             of = (
                 "one class per row" if link == "sigmoid" else "multi-label rows and loss='logistic'"
             )
             raise ValueError(
                 f"scoring={scoring!r} works only with {of}; use 'log_loss' or another metric"
             )
-        if known == "loss":
+        if name_of_scoring == "loss":
             if loss is None:
                 raise ValueError(
                     "scoring='loss' works only with a custom loss given as an object; use "
                     "'log_loss' or another metric"
                 )
-            self._own = lambda scores, held, link: held.mean(loss(scores, held.codes))
+            self._function = lambda scores, validation_set, link: validation_set.mean(
+                loss(scores, validation_set.codes)
+            )
         if callable(scoring) and not (
             takes_positions(scoring, 3) or takes_positions(scoring, 3, "sample_weight")
         ):
@@ -342,10 +362,13 @@ class Metric:
                 "function that takes these and returns a number, larger for better. "
                 "sklearn.metrics.make_scorer converts a metric of (y_true, y_pred)"
             )
-        self._scorer = None if self._own else _scorer(scoring)
+        self._scorer = None if self._function else _scorer(scoring)
         self._measure = self._scorer if link == "sigmoid" else _with_classes(self._scorer, classes)
-        self._needs_loss, self._needs_two_sides = known == "loss", known == "auc_ovr"
-        if link == "none" and (known == "log_loss" or _needs_probabilities(self._scorer)):
+        self._needs_loss, self._needs_two_sides = (
+            name_of_scoring == "loss",
+            name_of_scoring == "auc_ovr",
+        )
+        if link == "none" and (name_of_scoring == "log_loss" or _needs_probabilities(self._scorer)):
             raise ValueError(
                 f"scoring={scoring!r} needs probabilities, which this algorithm does not "
                 "provide; use 'error', 'balanced_error' or 'auc_ovr'"
@@ -354,81 +377,87 @@ class Metric:
     @property
     def takes_rows(self):
         """Whether it is a scorer, which also gets the rows."""
-        return self._own is None
+        return self._function is None
 
-    def check(self, held):
+    def check(self, validation_set):
         """Refuse rows for which the metric is undefined; warn if it ignores weights."""
-        if self._needs_loss and (held.codes < 0).any():
+        if self._needs_loss and (validation_set.codes < 0).any():
             raise ValueError(
-                f"the validation set {held.name!r} has labels that do not occur in the "
+                f"the validation set {validation_set.name!r} has labels that do not occur in the "
                 "training labels, so they have no loss; leave out these rows, or use another "
                 "scoring"
             )
-        if self._needs_two_sides and not len(_two_sided(held)):
+        if self._needs_two_sides and not len(_two_sided(validation_set)):
             raise ValueError(
-                f"the validation set {held.name!r} has rows of one class only, so auc_ovr has "
+                f"the validation set {validation_set.name!r} has rows of one class only, so auc_ovr has "
                 "no value; give rows of at least two classes, or use another scoring"
             )
-        if self._own is None and held.weight is not None and not self._weighted():
+        if self._function is None and validation_set.weight is not None and not self._weighted():
             warn(
                 f"scoring: {self._scorer!r} does not accept sample_weight, so it ignores the "
-                f"weights of the validation set {held.name!r}"
+                f"weights of the validation set {validation_set.name!r}"
             )
 
     def _weighted(self):
         return _takes(getattr(self._scorer, "_score_func", self._scorer), "sample_weight")
 
-    def __call__(self, scores, held, of_scores=probabilities):
+    def __call__(self, scores, validation_set, of_scores=probabilities):
         """Compute the metric of these scores (n, K).
 
         ``of_scores``: a function of scores and link that gives probabilities, which metrics may share.
         """
-        if self._own is auc_ovr:
-            return auc_ovr(scores, held, self.link, of_scores)
-        if self._own is not None:
-            return self._own(scores, held, self.link)
+        if self._function is auc_ovr:
+            return auc_ovr(scores, validation_set, self.link, of_scores)
+        if self._function is not None:
+            return self._function(scores, validation_set, self.link)
         from pymcboost.training.round_view import RoundView
 
-        own = (
+        probabilities_of = (
             None
             if self.link == "none"
             else partial(_own_probabilities, link=self.link, of_scores=of_scores)
         )
-        view = RoundView(scores, self.classes, own, self.link == "sigmoid")
-        average, present = _average_of_classes(self._scorer), _two_sided(held)
+        view = RoundView(scores, self.classes, probabilities_of, labels=self.link == "sigmoid")
+        average = _average_of_classes(self._scorer)
+        present = _two_sided(validation_set)
         if (
             average
-            and held.codes.ndim == 1
+            and validation_set.codes.ndim == 1
             and len(self.classes) > 2
             and 0 < len(present) < len(self.classes)
         ):
-            return self._mean_of_classes(average, view, held, present)
+            return self._mean_of_classes(average, view, validation_set, present)
         weights = (
-            {} if held.weight is None or not self._weighted() else {"sample_weight": held.weight}
+            {}
+            if validation_set.weight is None or not self._weighted()
+            else {"sample_weight": validation_set.weight}
         )
         try:
             value = self._measure(
-                view, held.X if held.given is None else held.given, held.y, **weights
+                view,
+                validation_set.X if validation_set.user_X is None else validation_set.user_X,
+                validation_set.y,
+                **weights,
             )
         except (ValueError, AttributeError) as error:
             raise ValueError(
-                f"scoring: {self._scorer!r} fails on the validation set {held.name!r}: "
-                f"{error}{self._remedy(held)}"
+                f"scoring: {self._scorer!r} fails on the validation set {validation_set.name!r}: "
+                f"{error}{self._remedy(validation_set)}"
             ) from error
         if not isinstance(value, numbers.Real) or np.isnan(value):
             remedy = (
-                self._remedy(held)
+                self._remedy(validation_set)
                 or ". Probabilities can be 0 or 1: clip them before taking their logarithm"
             )
             if isinstance(value, (tuple, list)):  # as functions for LightGBM do
                 remedy = ", larger for better, without a name; to name a metric, use scoring={name: function}"
             raise ValueError(
                 f"scoring: {self._scorer!r} returns {value!r} for the validation set "
-                f"{held.name!r}; it must return a number{remedy}"
+                f"{validation_set.name!r}; it must return a number{remedy}"
             )
         return float(value)
 
-    def _mean_of_classes(self, average, view, held, present):
+    def _mean_of_classes(self, average, view, validation_set, present):
         """Mean of scikit-learn's one-vs-rest metric over the classes that have rows.
 
         scikit-learn's own mean is NaN or an error if a class has no rows.
@@ -439,16 +468,20 @@ class Metric:
             else view.decision_function(None)
         )
         values = [
-            self._scorer._score_func(held.codes == k, columns[:, k], sample_weight=held.weight)
+            self._scorer._score_func(
+                validation_set.codes == k, columns[:, k], sample_weight=validation_set.weight
+            )
             for k in present
         ]
-        weight = held.totals()[1 + present] if average == "weighted" else None
+        weight = validation_set.totals()[1 + present] if average == "weighted" else None
         return float(self._scorer._sign * np.average(values, weights=weight))
 
-    def _remedy(self, held):
+    def _remedy(self, validation_set):
         """Advice if a metric is undefined because a class has no rows; empty if all classes have some."""
         absent = (
-            [] if held.codes.ndim == 2 else np.setdiff1d(np.arange(len(self.classes)), held.codes)
+            []
+            if validation_set.codes.ndim == 2
+            else np.setdiff1d(np.arange(len(self.classes)), validation_set.codes)
         )
         if not len(absent):
             return ""
@@ -460,32 +493,35 @@ class Metric:
 
 def metrics_by(scoring, classes, link, loss=None):
     """The metrics of a parameter ``scoring`` in its order, of which the first decides; see `Metric`."""
-    return [Metric(one, classes, link, loss, name) for name, one in metrics_of(scoring).items()]
+    return [
+        Metric(metric, classes, link, loss, name) for name, metric in metrics_of(scoring).items()
+    ]
 
 
 def looks_at_rows(scoring):
     """Whether ``scoring`` has a function that may read the rows; scikit-learn's scorers do not."""
     return any(
-        callable(one) and not hasattr(one, "_score_func") for one in metrics_of(scoring).values()
+        callable(metric) and not hasattr(metric, "_score_func")
+        for metric in metrics_of(scoring).values()
     )
 
 
-def measured(metrics, scores, held):
+def measured(metrics, scores, validation_set):
     """Compute several metrics of the same scores, by name. They share one softmax."""
     if len(metrics) == 1:
-        return {metrics[0].name: metrics[0](scores, held)}
+        return {metrics[0].name: metrics[0](scores, validation_set)}
     shared = cache(partial(probabilities, scores))
 
     def of_scores(_, link):
         return shared(link)
 
-    return {metric.name: metric(scores, held, of_scores) for metric in metrics}
+    return {metric.name: metric(scores, validation_set, of_scores) for metric in metrics}
 
 
 def _own_probabilities(scores, link, of_scores):
     """Probabilities in an array that a scorer may overwrite."""
-    found = of_scores(scores, link)
-    return found if of_scores is probabilities else found.copy()
+    probabilities_of_rows = of_scores(scores, link)
+    return probabilities_of_rows if of_scores is probabilities else probabilities_of_rows.copy()
 
 
 def _scorer(scoring):
@@ -507,12 +543,16 @@ def _with_classes(scorer, classes):
 
     Metrics of predicted labels do not need them, and a mean that included absent labels would be a different one.
     """
-    given = getattr(scorer, "_kwargs", {})
+    options = getattr(scorer, "_kwargs", {})
     predicts = getattr(scorer, "_response_method", "predict") == "predict"
-    if predicts or "labels" in given or not _takes(getattr(scorer, "_score_func", None), "labels"):
+    if (
+        predicts
+        or "labels" in options
+        or not _takes(getattr(scorer, "_score_func", None), "labels")
+    ):
         return scorer
     named = copy.copy(scorer)
-    named._kwargs = {**given, "labels": classes}
+    named._kwargs = {**options, "labels": classes}
     return named
 
 
@@ -521,10 +561,8 @@ def _average_of_classes(scorer):
 
     None if its metric does not, or if it handles classes without rows itself.
     """
-    options, name = (
-        getattr(scorer, "_kwargs", {}),
-        getattr(getattr(scorer, "_score_func", None), "__name__", None),
-    )
+    options = getattr(scorer, "_kwargs", {})
+    name = getattr(getattr(scorer, "_score_func", None), "__name__", None)
     average = options.get("average", "macro")
     by_class = name == "average_precision_score" or (
         name == "roc_auc_score" and options.get("multi_class") == "ovr"

@@ -243,11 +243,11 @@ def hint(name, place, places, estimator):
     """
     here, remark = NAMES.get(name, ((), ""))
     here = (name,) if name in places else here
-    known = next((candidate for candidate in here if candidate in places), None)
+    equivalent = next((candidate for candidate in here if candidate in places), None)
     words = [remark]
-    if known is not None:
+    if equivalent is not None:
         other = " of fit" if place == "constructor" else " of the constructor"
-        words.insert(0, f"use {known}" + other * (places[known] != place))
+        words.insert(0, f"use {equivalent}" + other * (places[equivalent] != place))
     elif here:
         words = [
             f"it is called {here[0]} here, but {estimator} does not have it",

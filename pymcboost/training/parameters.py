@@ -302,18 +302,19 @@ def parameters(cls):
     -------
     dict of str to Parameter
     """
-    own, helps = {}, {}
+    parameters_of_class = {}
+    helps = {}
     for base in reversed(cls.__mro__):
-        own.update(vars(base).get("own_parameters", {}))
+        parameters_of_class.update(vars(base).get("own_parameters", {}))
         helps.update(vars(base).get("own_help", {}))
     types = {field.name: field.type for field in fields(cls)}
-    found = {}
+    rows = {}
     for name in (
         name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in types
     ):
-        row = own.get(name) or PARAMETERS[name]
-        found.setdefault(name, of_type(row._replace(help=helps.get(name, row.help)), types[name]))
-    return found
+        row = parameters_of_class.get(name) or PARAMETERS[name]
+        rows.setdefault(name, of_type(row._replace(help=helps.get(name, row.help)), types[name]))
+    return rows
 
 
 def checked(cls, values):
@@ -383,7 +384,7 @@ def hint_for(cls, name, place):
         argument: "fit" for argument in inspect.signature(cls.fit).parameters if argument != "self"
     }
     places |= dict.fromkeys(parameters(cls), "constructor")
-    return hint(name, place, places, cls.__name__)
+    return hint(name, place, places, estimator=cls.__name__)
 
 
 # Attributes with the out-of-fold scores.
@@ -443,8 +444,10 @@ def document(cls):
     Parameters and attributes are inserted before the first section.
     """
     text = inspect.cleandoc(cls.__doc__)
-    at = re.search(r"^\w+\n-{3,}$", text, re.MULTILINE)
-    head, tail = (text[: at.start()], text[at.start() :]) if at else (text + "\n\n", "")
+    heading = re.search(r"^\w+\n-{3,}$", text, re.MULTILINE)
+    head, tail = (
+        (text[: heading.start()], text[heading.start() :]) if heading else (text + "\n\n", "")
+    )
     defaults = {field.name: field.default for field in fields(cls)}
     entries = [
         _entry(f"{name} : {row.type_in_words()}, default={_quoted(defaults[name])}", row.help)

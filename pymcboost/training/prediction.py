@@ -92,7 +92,8 @@ class Predicts:
     def _checked(self, X, init_score, missing="allow"):
         """Check rows and initial scores; return the rows, and the arguments for the model's methods."""
         check_how(missing)
-        checked, name = self._check_X(X, with_init_score=True), type(self).__name__
+        checked = self._check_X(X, with_init_score=True)
+        name = type(self).__name__
         if self.booster.allows_missing:
             checked = self.model_._accepted(checked, missing)
         if isinstance(X, Dataset):
@@ -208,7 +209,7 @@ class Predicts:
         """
         check_is_fitted(self)
         if self.model_.link == "sigmoid":
-            return map(self.model_._given, self.staged_decision_function(X))
+            return map(self.model_._indicator_of, self.staged_decision_function(X))
         return (
             self.classes_[
                 (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)

@@ -106,7 +106,8 @@ class Parameter(NamedTuple):
         return f" in {'[('[self.open_low]}{low}, {high}{'])'[self.open_high]}"
 
     def _range(self):
-        low, high = self.low, self.high
+        low = self.low
+        high = self.high
         words = "" if low is None else f" {'>' if self.open_low else '>='} {low}"
         if high is not None:
             words += f"{' and' if low is not None else ''} {'<' if self.open_high else '<='} {high}"
@@ -131,21 +132,21 @@ class Parameter(NamedTuple):
 
     def refusal(self, name, value):
         """Explain why the parameter ``name`` cannot be ``value``, and what is allowed."""
-        found = (
+        fault = (
             self.several
             and isinstance(value, (list, tuple, Mapping))
             and self._fault_of_several(name, value)
         )
-        if found:
-            return found
+        if fault:
+            return fault
         words = f"{name}={value!r} is not allowed; it must be {self.describe()}"
         if not isinstance(value, str):
             return words + self._meant(name, value)
         from pymcboost.training.other_names import value_here  # a table that only errors need
 
         here = value_here(name.partition("[")[0], value)
-        known = here is not None and self.allows(here)
-        return words + f"; {value!r} in other libraries is {here!r} here" * known
+        has_equivalent = here is not None and self.allows(here)
+        return words + f"; {value!r} in other libraries is {here!r} here" * has_equivalent
 
     @staticmethod
     def _meant(name, value):
@@ -166,15 +167,15 @@ class Parameter(NamedTuple):
                 f"{list(self.choices[:2])}"
             )
         own_names = isinstance(values, Mapping)
-        one = self._replace(several=False)
+        single = self._replace(several=False)
         for place, value in values.items() if own_names else enumerate(values):
             if own_names and not is_name(place):
                 return (
                     f"{name} has the key {place!r}, which is not a valid name; use a string of "
                     f"up to {LONGEST_NAME} printable characters"
                 )
-            if not one.allows(value):
-                return one.refusal(f"{name}[{place!r}]", value)
+            if not single.allows(value):
+                return single.refusal(f"{name}[{place!r}]", value)
         columns = [*values] if own_names else [column_of(value) for value in values]
         for place, column in enumerate(columns):
             if column in columns[:place] and isinstance(values[place], str):

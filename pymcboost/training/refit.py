@@ -85,7 +85,8 @@ class RefitsLeaves:
             )
         X, first = self._checked(X, init_score)
         need_init_score(self, "refit_leaves", first)
-        booster, classes = self._booster(lambda: 0), self.classes_
+        booster = self._booster(lambda: 0)
+        classes = self.classes_
         several = booster.multilabel
         codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
         check_consistent_length(X, codes)
@@ -101,18 +102,18 @@ class RefitsLeaves:
         categories = self.model_.categories
         X = X if categories is None else categories.bounded(X)
         names = self.model_.feature_names
-        given = {"categories": categories, "feature_names": names}
+        options = {"categories": categories, "feature_names": names}
         if first:
-            given["init_score"] = init_scores(
+            options["init_score"] = init_scores(
                 first["init_score"], len(codes), len(classes), pairs=not several
             )
-        dataset = TrainingSet(X, classes, codes, weight, **given)
+        dataset = TrainingSet(X, classes, codes, weight, **options)
         booster.lay_out(dataset, resolve_n_jobs(self.n_jobs)).start(n_estimators=0)
         ensemble = self.model_.ensemble
         booster.begin_at(ensemble.bias)
         leaf = np.array(ensemble.leaf, dtype=np.float32)
         ends = (ensemble.offset + np.arange(len(ensemble.offset))).tolist()
-        for at, begin, end in zip(
+        for leaf_of_row, begin, end in zip(
             self.model_.staged_apply(X), ensemble.rounds[:-1], ensemble.rounds[1:], strict=True
         ):
             trees = range(int(begin), int(end))
@@ -122,7 +123,9 @@ class RefitsLeaves:
             )
             old = [leaf[ends[t] : ends[t + 1]] for t in trees]
             for part, new in zip(
-                old, booster.refit_round(at[booster.data.rows], old, cls, base, decay), strict=True
+                old,
+                booster.refit_round(leaf_of_row[booster.data.rows], old, cls, base, decay),
+                strict=True,
             ):
                 part[...] = new
         changed = {**dict.fromkeys(file.EARLY), **self._meta_with_missing(dataset)}
@@ -133,7 +136,8 @@ class RefitsLeaves:
 
     def _meta_with_missing(self, dataset):
         """Changed section of the file if these rows have missing values in more columns than the training rows."""
-        meta, n_features = self.model_.information, dataset.X.shape[1]
+        meta = self.model_.information
+        n_features = dataset.X.shape[1]
         earlier = missing.columns_in(meta, n_features)
         if earlier is None:
             return {}

@@ -8,12 +8,10 @@ class RoundView(ClassifierMixin, BaseEstimator):
     """Stand-in for a fitted classifier: returns the scores of a round, whatever X it is given."""
 
     def __init__(self, scores=None, classes=None, probabilities=None, labels=False):
-        self.scores, self.classes_, self.probabilities, self.labels = (
-            scores,
-            classes,
-            probabilities,
-            labels,
-        )
+        self.scores = scores
+        self.classes_ = classes
+        self.probabilities = probabilities
+        self.labels = labels
 
     def predict(self, X):
         """Labels with the largest scores."""

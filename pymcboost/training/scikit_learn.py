@@ -78,9 +78,9 @@ class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
         ValueError
             If the estimator has no parameter of this name. The message suggests the right one.
         """
-        known = self.get_params(deep=False)
+        current = self.get_params(deep=False)
         for name in params:
-            if name not in known and "__" not in name:
+            if name not in current and "__" not in name:
                 remedy = hint_for(type(self), name, "constructor")
                 raise ValueError(
                     f"Invalid parameter {name!r} for estimator {type(self).__name__}{remedy}"

@@ -25,10 +25,12 @@ def stratified(codes, n_folds, seed):
     by_class = np.argsort(place, kind="stable")
     shares = np.zeros((len(first), n_folds), dtype=np.int64)
     np.add.at(shares, (place[by_class], np.arange(len(place)) % n_folds), 1)
-    draw, fold, begin = np.random.RandomState(seed), np.empty(len(place), dtype=np.int64), 0
+    draw = np.random.RandomState(seed)
+    fold = np.empty(len(place), dtype=np.int64)
+    begin = 0
     for share in shares:
-        its = np.repeat(np.arange(n_folds), share)
-        draw.shuffle(its)
-        fold[by_class[begin : begin + len(its)]] = its
-        begin += len(its)
+        fold_of_row = np.repeat(np.arange(n_folds), share)
+        draw.shuffle(fold_of_row)
+        fold[by_class[begin : begin + len(fold_of_row)]] = fold_of_row
+        begin += len(fold_of_row)
     return [(np.flatnonzero(fold != i), np.flatnonzero(fold == i)) for i in range(n_folds)]

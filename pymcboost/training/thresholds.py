@@ -8,13 +8,17 @@ from pymcboost.training.folds import OutOfFoldScores, held_scores, splits
 from pymcboost.training.labels import best_thresholds
 
 
-def of_rows(model, held):
-    """Thresholds (K,) with the largest F1 on validation rows (`Held`)."""
-    weight = np.ones(len(held.codes)) if held.weight is None else held.weight
-    return best_thresholds(held.raw_scores(model), held.codes, weight)
+def of_rows(model, validation_set):
+    """Thresholds (K,) with the largest F1 on validation rows (`ValidationSet`)."""
+    weight = (
+        np.ones(len(validation_set.codes))
+        if validation_set.weight is None
+        else validation_set.weight
+    )
+    return best_thresholds(validation_set.raw_scores(model), validation_set.codes, weight)
 
 
-def of_folds(estimator, dataset, seed, rounds, found=None, previous=None):
+def of_folds(estimator, dataset, seed, rounds, folds=None, previous=None):
     """Thresholds (K,) from models of the folds of ``cv``; arguments as for `calibration.temperature_of_folds`.
 
     Returns
@@ -26,16 +30,16 @@ def of_folds(estimator, dataset, seed, rounds, found=None, previous=None):
     """
     kept = None
     try:
-        if found is None:
+        if folds is None:
             parts = splits(estimator.cv, dataset, seed)
             scores, _ = held_scores(estimator, dataset, seed, rounds, parts, previous)
             kept = OutOfFoldScores.of(scores, parts)
         else:
-            scores = found.scores
+            scores = folds.scores
     except NO_FOLDS as error:
         pass_on(dataset, error)
         warn(f"all labels keep the threshold 0.5: {reason(error)}")
         return None, None
     used = np.isfinite(scores[:, 0])
-    found = best_thresholds(*of_all(dataset, used, scores, dataset.codes, dataset.weight))
-    return dataset.comm.broadcast(found), kept
+    folds = best_thresholds(*of_all(dataset, used, scores, dataset.codes, dataset.weight))
+    return dataset.comm.broadcast(folds), kept

@@ -46,7 +46,8 @@ class Trainer:
             else {name: list(values) for name, values in previous.history.items()}
         )
         best_gain = None if previous is None else previous.best_gain
-        self.booster, self.is_over = booster, False
+        self.booster = booster
+        self.is_over = False
         self.state = TrainingState(
             booster, n_estimators, make_model, history, validation, best_gain
         )

@@ -48,7 +48,7 @@ class TrainingSet:
         The workers among which the rows are divided.
     bins : SharedBins, optional
         Of dense X: every training of these rows, or of some of them, takes its bins from there.
-    given : array, frame or sparse matrix, optional
+    user_X : array, frame or sparse matrix, optional
         X as the user gave it, where that is not X itself; None of rows that came in blocks or are divided.
     subset : ndarray of int, optional
         The rows that a `Dataset` was restricted to; all others have the weight 0.
@@ -65,7 +65,7 @@ class TrainingSet:
     feature_names: list[str] | None = None
     comm: Any = ALONE
     bins: Any = None
-    given: Any = None
+    user_X: Any = None
     subset: np.ndarray | None = None
     init_score: np.ndarray | None = None
 
@@ -92,8 +92,8 @@ class TrainingSet:
     def given_to(self, scoring, rows=None):
         """Return X, or rows of it, as the user gave it, if ``scoring`` has a function that may read it; else None."""
         return (
-            as_given(self.given, rows)
-            if looks_at_rows(scoring) and self.given is not None
+            as_given(self.user_X, rows)
+            if looks_at_rows(scoring) and self.user_X is not None
             else None
         )
 
@@ -137,18 +137,18 @@ class TrainingSet:
         initial : Previous, optional
             ``init_model``. Its columns, categories and classes are kept.
         """
-        model = estimator.model_ if warm_start else None if initial is None else initial.model
+        model = continuing.model_to_continue(estimator, warm_start, initial)
         comm = booster.workers
-        user_X, joined, head = X, None, None
+        user_X = X
+        joined = None
+        head = None
         if isinstance(X, JoinedRows):
             joined = X
-            X, y, sample_weight, head, categories = (
-                joined.X,
-                joined.y,
-                joined.weight,
-                joined.head,
-                joined.categories,
-            )
+            X = joined.X
+            y = joined.y
+            sample_weight = joined.weight
+            head = joined.head
+            categories = joined.categories
             init_score = joined.init_score
         else:
             refuse_repeated_names(X)
@@ -165,7 +165,14 @@ class TrainingSet:
             estimator, booster, X, y, head=head, reset=not warm_start, initial=initial
         )
         names = getattr(estimator, "feature_names_in_", None)
-        divided.check_columns(comm, booster, X, names, codes.shape[1:], init_score is not None)
+        divided.check_columns(
+            comm,
+            booster,
+            X,
+            names=names,
+            labels=codes.shape[1:],
+            has_init_score=init_score is not None,
+        )
         if initial is not None:
             continuing.check_columns(X.shape[1], names_of(unrounded), model)
         if categories is not None and model is not None:
@@ -178,9 +185,12 @@ class TrainingSet:
         if init_score is not None:
             init_score = init_scores(init_score, X.shape[0], len(classes), pairs=codes.ndim == 1)
         was_rounded = X.dtype == np.float32 and head is None and hasattr(unrounded, "__getitem__")
-        sample = unrounded if was_rounded else X if joined is None else joined.sample
+        if was_rounded:
+            sample = unrounded
+        else:
+            sample = X if joined is None else joined.sample
         warn_of_merged_values(sample, names_of(unrounded))
-        keeps_given = head is None and comm is ALONE and not _is_same(user_X, X, categories)
+        keeps_user_X = head is None and comm is ALONE and not _is_same(user_X, X, categories)
         bins = None
         if is_coded(X):
             bins = SharedBins.of_coded_rows(joined.bins, comm)
@@ -206,16 +216,16 @@ class TrainingSet:
             feature_names=_feature_names(names, model),
             comm=comm,
             bins=bins,
-            given=user_X if keeps_given else None,
+            user_X=user_X if keeps_user_X else None,
             init_score=init_score,
         )
 
 
-def check_same_classes(classes, known):
+def check_same_classes(classes, model_classes):
     """Refuse a warm start whose classes differ from those of the model so far."""
-    if not np.array_equal(classes, known):
+    if not np.array_equal(classes, model_classes):
         raise ValueError(
-            f"warm_start: y has the classes {classes!r}, but the existing model has {known!r}; "
+            f"warm_start: y has the classes {classes!r}, but the existing model has {model_classes!r}; "
             "give the same classes, or set warm_start=False"
         )
 
@@ -229,30 +239,32 @@ def _categories(estimator, booster, X, model):
     if model is not None:
         return model.categories
     comm = booster.workers
-    wanted = booster.params.categorical_features if takes_categories else None
-    wanted = divided.categorical_columns(comm, wanted, X)
-    return divided.categories_of(comm, name, find_categories(wanted, X, comm.size > 1))
+    categorical_features = booster.params.categorical_features if takes_categories else None
+    categorical_features = divided.categorical_columns(comm, categorical_features, X)
+    return divided.categories_of(
+        comm, name, find_categories(categorical_features, X, comm.size > 1)
+    )
 
 
 def _labelled(estimator, booster, X, y, *, head, reset, initial):
     """Check rows and labels; return the rows, the classes, and the rows' codes or indicator."""
     comm = booster.workers
-    how = {
+    options = {
         "accept_sparse": "csr",
         "allow_nan": booster.allows_missing,
         "reset": reset,
         "head": head,
     }
     if comm.size > 1:  # a worker may have no rows
-        how["ensure_min_samples"] = 0
+        options["ensure_min_samples"] = 0
     y = listed(y)
     if booster.takes_labels(y):
-        X = validated(estimator, X, **how)
+        X = validated(estimator, X, **options)
         labels = labels_of_all(comm, y)
         classes, codes = labels_given(y, X.shape[0], labels if initial is None else initial.classes)
         return X, classes, codes
     refuse_labels(type(estimator).__name__, y)
-    X, y = validated(estimator, X, y, **how)
+    X, y = validated(estimator, X, y, **options)
     if len(y):
         check_order(y)
         if estimator.checks_rows:
@@ -272,6 +284,6 @@ def _feature_names(names, model):
     return list(model.feature_names)
 
 
-def _is_same(given, X, categories):
+def _is_same(came, X, categories):
     """Whether the given rows are identical to the checked ones, number by number."""
-    return type(given) is np.ndarray and given.dtype == X.dtype and categories is None
+    return type(came) is np.ndarray and came.dtype == X.dtype and categories is None

@@ -1,7 +1,7 @@
-"""Base class of the papers' boosters whose weak learners are stumps or trees with outputs -1 and +1.
+"""What the boosters of papers have in common whose weak learners are stumps or trees with outputs -1 and +1.
 
-A booster creates its weak learner with `PaperBooster.new_learner` and passes the results to `add_round`. Neither
-depends on whether it is a stump or a tree.
+A booster makes its weak learner with `PaperBooster.new_learner` and hands what that finds to `add_round`. Neither asks
+whether it is a stump or a tree.
 """
 
 from pymcboost.algorithms._binary import BinaryBooster
@@ -14,57 +14,59 @@ from pymcboost.training import memory
 
 
 class PaperBooster(BinaryBooster):
-    """Base class of the papers' boosters: one weak learner for all classes, or one for each."""
+    """Base of boosters of papers: a weak learner for all classes, or one for each."""
 
     fixed = {"min_weight_fraction_split": 0.0, "subsample": 1.0}
-    # Whether a learner serves all classes, with a value for each; otherwise it belongs to one class.
+    # A learner serves all classes, with a value for each; otherwise it belongs to one class.
     shared = True
-    # Whether trees of single columns are split by the Gini impurity instead of by their edges.
+    # Trees of single columns are split by the Gini impurity rather than by their edges.
     gini = False
 
     def rows(self, dataset, n_threads, previous):
-        """Create columns for stumps or trees."""
+        """Columns for stumps or for trees."""
         return self.rows_for(TrainingData if self.stumps else TreeData, dataset, n_threads)
 
     def new_builder(self):
-        """See `Booster.new_builder`. A stump for all classes is a round; rounds of several learners need trees."""
+        """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""
         return self.builder_of(self.data.n_classes)
 
     def builder_of(self, n_classes):
-        """Like `new_builder`, for this number of scores."""
+        """The same, of so many scores."""
         shape = n_classes, self.data.n_features
         if self.shared and self.stumps:
             return EnsembleBuilder(*shape)
         return TreesBuilder(*shape, vector=self.shared)
 
     def new_learner(self, n_columns=None, code=None):
-        """Create a weak learner.
+        """A weak learner: its ``fit(gradient)`` gives the best fit (or None) if shared, else a list, one per class.
 
-        Its ``fit(gradient)`` returns the best fit (or None) if shared, else a list, one per class.
-
-        With ``n_columns``, it returns a list with the best fit for every column of the gradient; ``code``: see
-        `EdgeTrees`.
+        With ``n_columns``, a list of the best fit for every column of the gradient; ``code``: see `EdgeTrees`.
         """
-        p, one = self.params, self.shared and n_columns is None
+        p = self.params
+        is_single = self.shared and n_columns is None
         if self.stumps:
             return (
                 SharedStump(self.data, self.n_threads)
-                if one
+                if is_single
                 else EdgeStumps(self.data, self.n_threads, n_columns)
             )
         limits = self.data, p.max_leaf_nodes, p.max_depth, self.n_threads
-        if one:
+        if is_single:
             return SharedTree(*limits)
         return EdgeTrees(
             *limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample, code
         )
 
     def learner_memory(self, n_columns=None):
-        """Memory of the learner of `new_learner`, and of the rows that `subsample` draws for it."""
-        p, data, one = self.params, self.data, self.shared and n_columns is None
+        """What the learner of `new_learner` takes, and the rows that `subsample` draws for it."""
+        p = self.params
+        data = self.data
+        is_single = self.shared and n_columns is None
         P = data.n_classes if n_columns is None else n_columns
         drawn = [memory.weights(data, P)] if p.subsample < 1 else []
         if self.stumps:
-            return [*drawn, *([memory.outputs(data, 1)] if one else memory.stumps(data, P))]
-        grown = memory.trees(data, P, p.max_leaf_nodes, self.n_threads, counts_for(data))
-        return [*drawn, *grown, memory.outputs(data, 1 if one else P)]
+            return [*drawn, *([memory.outputs(data, 1)] if is_single else memory.stumps(data, P))]
+        grown = memory.trees(
+            data, P, p.max_leaf_nodes, n_grown=self.n_threads, counted=counts_for(data)
+        )
+        return [*drawn, *grown, memory.outputs(data, 1 if is_single else P)]

@@ -1,4 +1,4 @@
-"""Base classes of the classic multi-class boosters: parameters, draws of rows, and colourings of the classes."""
+"""What the classic multi-class boosters share: their parameters, draws of rows, and colourings of the classes."""
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from pymcboost.losses.codes import random_half
 from pymcboost.training import memory
 from pymcboost.training.parameters import Rounds, estimator
 
-# Number of random colourings that are tried before training ends because no weak learner has an edge.
+# Random colourings that are tried before a training ends because no weak learner has an edge.
 COLOURINGS = 10
-# Number of samples of the rows that are tried before training ends for the same reason.
+# Samples of the rows that are tried before it ends for the same reason.
 SAMPLES = 10
-# Share of the total weight that is added to each of the four sums behind a learner's two coefficients.
+# Of all weights, what is added to each of the four sums behind the coefficients of a learner with two.
 SMOOTHING = 1 / 4000
-# Reason for ending if the next round would repeat the last one.
+# Why a training ends whose next round would be the last one again.
 NO_MISTAKES = "the last weak learner makes no mistakes, so there is nothing left to learn"
 FOR_STUMPS = (
     "Minimum fraction of the total sample weight on each side of the split of a stump. It has little effect on trees "
@@ -37,40 +37,40 @@ class ClassicClassifier(BinaryClassifier):
 
 @estimator
 class DrawingClassifier(ClassicClassifier):
-    """Parameters of boosters that can learn from drawn rows, as in the experiments of the PIBoost paper."""
+    """Parameters of those that may learn from drawn rows, as in the experiments of the paper on PIBoost."""
 
     subsample: float = 1.0
 
 
 def one_vs_rest_temperature(n_classes):
-    """Temperature of scores whose loss is minimal at F_k = log(p_k / (1 - p_k)) / 2, for the softmax of 2 F.
+    """That of scores whose loss is least at F_k = log(p_k / (1 - p_k)) / 2, for the softmax of 2 F.
 
-    Near equal probabilities, and always with two classes, log p_k is 2 (K - 1) / K F_k up to a common constant.
+    Near equal probabilities log p_k is 2 (K - 1) / K F_k, but for a number for all classes; with two classes always.
     """
     return n_classes / (n_classes - 1)
 
 
 class ClassicBooster(PaperBooster):
-    """Base class of the classic boosters."""
+    """Base of the classic boosters."""
 
     gini = True
     link = "softmax2"
 
     def resampled(self, learner, constants=False):
-        """Return the learner or, with ``subsample``, a wrapper that draws its rows."""
+        """The learner, or with ``subsample`` one that draws its rows."""
         share = self.params.subsample
         return Resampled(learner, share, constants and not self.stumps) if share < 1 else learner
 
     def generator(self, purpose=0):
-        """Random generator of a round, which draws the same numbers if training continues from a model."""
+        """Random numbers of a round, which a training that goes on from a model draws again."""
         return np.random.default_rng([self.seed, self.n_rounds, purpose])
 
     def tries(self):
-        """Numbers of the attempts at a round, so that an unlucky sample of the rows does not end the training."""
+        """Numbers of the attempts at a round: an unlucky sample of the rows does not end a training."""
         return range(1, 1 + (SAMPLES if self.params.subsample < 1 else 1))
 
     def warn_of_least_weight(self):
-        """Warn that bounds on leaf weights are not meant for trees."""
+        """For trees that no bound on the weight of their leaves is meant for."""
         if self.params.min_weight_fraction_leaf:
             warn(
                 f"min_weight_fraction_leaf={self.params.min_weight_fraction_leaf!r} is meant "
@@ -79,48 +79,55 @@ class ClassicBooster(PaperBooster):
             )
 
     def coded(self, code, **options):
-        """Exponential loss of a code on the data: see `CodedExp`."""
+        """The exponential loss of a code at work: see `CodedExp`."""
         return CodedExp(self.data, code, self.n_threads, **options)
 
-    def add_columns(self, found, steps):
-        """Add a round with one weak learner for every column, and the step of each column (P,)."""
+    def add_columns(self, weak_learners, steps):
+        """Add a round of one weak learner for every column, with the step of its column (P,)."""
         if self.stumps:
-            of_column = np.array([one.cls for one in found])
-            right = np.array([one.polarity for one in found]) * steps[of_column]
-            add_stumps(self.builder, found, np.stack((-right, right), axis=1), of_column)
+            of_column = np.array([weak_learner.cls for weak_learner in weak_learners])
+            right = (
+                np.array([weak_learner.polarity for weak_learner in weak_learners])
+                * steps[of_column]
+            )
+            add_stumps(
+                self.builder, weak_learners, np.stack((-right, right), axis=1), cls=of_column
+            )
         else:
-            for one in found:
-                *splits, sign = one.as_tree()
-                self.builder.add_tree(*splits, sign * steps[one.cls], cls=one.cls)
-                self.add_gain(one)
+            for weak_learner in weak_learners:
+                *splits, sign = weak_learner.as_tree()
+                self.builder.add_tree(*splits, sign * steps[weak_learner.cls], cls=weak_learner.cls)
+                self.add_gain(weak_learner)
         self.builder.end_round()
 
     def vector_trees(self, kind):
-        """Create a learner of trees with a class vector in every leaf: `ClassificationTrees` or a subclass."""
+        """A learner of trees with a vector of all classes in every leaf: `ClassificationTrees`, or a subclass."""
         p = self.params
         self.warn_of_least_weight()
         limits = p.max_leaf_nodes, p.max_depth, self.n_threads, p.min_weight_fraction_split
         weights = ClassWeights(self.data, self.n_threads, p.subsample)
         return kind(self.data, weights, *limits)
 
-    def add_vector_tree(self, found, value):
-        """Add a round with one tree of `vector_trees` and the values of the classes in its leaves (n_leaves, K)."""
-        self.builder.add_tree(found.feature, found.threshold, found.nan_left, found.right, value)
+    def add_vector_tree(self, tree, value):
+        """Add a round of one tree of `vector_trees`, with the values of the classes in its leaves (n_leaves, K)."""
+        self.builder.add_tree(
+            tree.feature, tree.threshold, tree.nan_left, right=tree.right, leaf=value
+        )
         self.builder.end_round()
-        self.add_gain(found)
+        self.add_gain(tree)
 
     @staticmethod
     def last(previous, column):
-        """History value of the last round; None if there is none, or if the rows may be others."""
-        known = (
+        """What the history has of the last round there is; None without any, or where the rows may be others."""
+        has_column = (
             previous is not None
-            and previous.how != "init_model"
+            and previous.source != "init_model"
             and len(previous.history.get(column, ()))
         )
-        return previous.history[column][-1] if known else None
+        return previous.history[column][-1] if has_column else None
 
     def fit_learner(self, learner, gradient, attempt=1):
-        """Fit the learner of `resampled`."""
+        """What the learner of `resampled` finds."""
         return (
             learner.fit(gradient, self.generator(attempt))
             if self.params.subsample < 1
@@ -128,7 +135,7 @@ class ClassicBooster(PaperBooster):
         )
 
     def drawn(self, weight, attempt=1):
-        """Weights (m,) for a learner: unchanged, or how often ``subsample`` draws each row."""
+        """Weights (m,) for a learner: these, or how often ``subsample`` draws each row."""
         if self.params.subsample == 1:
             return weight
         n = max(1, round(self.params.subsample * len(weight)))
@@ -136,10 +143,10 @@ class ClassicBooster(PaperBooster):
 
 
 class ColouredBooster(ClassicBooster):
-    """Base class of algorithms that set half of the classes against the others in every round.
+    """Base of algorithms that set one half of the classes against the other in every round.
 
-    The weights come from the pairwise exponential loss: u_il = exp(F_l - F_{y_i}). With a colouring mu of the
-    classes, row i has the weight sum_l u_il [mu_l != mu_{y_i}] and the sign mu_{y_i}.
+    The pairwise exponential loss gives the weights: u_il = exp(F_l - F_{y_i}), and with a colouring mu of the classes
+    row i has the weight sum_l u_il [mu_l != mu_{y_i}] and the sign mu_{y_i}.
     """
 
     columns = {
@@ -148,12 +155,12 @@ class ColouredBooster(ClassicBooster):
     }
 
     def memory(self):
-        """See `Booster.memory`: pairwise weights, and a learner of one column."""
+        """The pairwise weights, and a learner of one column."""
         column = memory.weights(self.data, 1, passing=24)
         return [*memory.pairwise(self.data, "exp", 0, self.again), column, *self.learner_memory(1)]
 
     def prepare(self, previous):
-        """Create the loss, and a learner of one column."""
+        """The loss, and a learner of one column."""
         data = self.data
         self.loss = self.blocks("exp")
         self.learner = self.new_learner(1)
@@ -164,32 +171,41 @@ class ColouredBooster(ClassicBooster):
     scores = PaperBooster.pairwise_scores
 
     def learn(self, mu):
-        """Find the best weak learner for a colouring, or None."""
+        """Best weak learner for a colouring, or None."""
         self._mu[: len(mu)] = mu
         _weights.combine(self.loss.gradient, self._mu, self.column, self.n_threads)
-        found = self.learner.fit(self.column)
-        return found[0] if found and found[0].edge > SMALLEST_EDGE * self.loss.mass else None
+        weak_learners = self.learner.fit(self.column)
+        return (
+            weak_learners[0]
+            if weak_learners and weak_learners[0].edge > SMALLEST_EDGE * self.loss.mass
+            else None
+        )
 
     def colour(self):
-        """Draw a random half of the classes and find the best learner; try other colourings if it has no edge."""
+        """A random half of the classes, and the best learner for it; other colourings where that has no edge."""
         generator = self.generator()
         for _ in range(COLOURINGS):
             mu = random_half(self.data.n_classes, generator)
-            found = self.learn(mu)
-            if found is not None:
-                return mu, found
+            weak_learner = self.learn(mu)
+            if weak_learner is not None:
+                return mu, weak_learner
         return None, None
 
-    def two_sided(self, mu, found):
-        """Add a learner with one coefficient for each output: domain-partitioning AdaBoost on the colouring."""
-        loss, steps = self.loss, []
-        tables = loss.side_tables(found.h)
-        d, right = self.column[0, :, 0].astype(np.float64), found.h > 0  # twice the signed weights
+    def two_sided(self, mu, weak_learner):
+        """Add a learner with one coefficient for each of its outputs: domain-partitioning AdaBoost on the colouring."""
+        loss = self.loss
+        steps = []
+        tables = loss.side_tables(weak_learner.h)
+        d = self.column[0, :, 0].astype(np.float64)  # twice the signed weights
+        right = weak_learner.h > 0
         smoothing = SMOOTHING * np.abs(d).sum()
         for side in (d[right], d[~right]):
-            up, down = side[side > 0].sum(), -side[side < 0].sum()
+            up = side[side > 0].sum()
+            down = -side[side < 0].sum()
             steps.append(
                 (0.25 * np.log((up + smoothing) / (down + smoothing)) * mu).astype(np.float32)
             )
-        loss.update(found.h, steps[0].astype(np.float64), tables, steps[1].astype(np.float64))
-        return self.add_round(found, *steps) | {"edge": found.edge / (2 * loss.mass)}
+        loss.update(
+            weak_learner.h, steps[0].astype(np.float64), tables, steps[1].astype(np.float64)
+        )
+        return self.add_round(weak_learner, *steps) | {"edge": weak_learner.edge / (2 * loss.mass)}

@@ -18,9 +18,9 @@ class AdaBoostECC(ColouredBooster):
     """Rounds of AdaBoost.ECC."""
 
     def round(self):
-        """Draw a colouring, and find a learner with a coefficient for each output."""
-        mu, found = self.colour()
-        return None if found is None else self.two_sided(mu, found)
+        """A colouring, and a learner with a coefficient for each output."""
+        mu, weak_learner = self.colour()
+        return None if weak_learner is None else self.two_sided(mu, weak_learner)
 
 
 @estimator

@@ -1,4 +1,4 @@
-"""AdaBoost.ERP: AdaBoost.ECC that repartitions the classes for the learner found.
+"""AdaBoost.ERP: AdaBoost.ECC that chooses the halves of the classes again, for the learner found.
 
 Problem
     minimise the sum over rows i and classes l of exp(F_l(x_i) - F_{y_i}(x_i)).
@@ -21,16 +21,16 @@ class AdaBoostERP(ColouredBooster):
     """Rounds of AdaBoost.ERP."""
 
     def memory(self):
-        """See `Booster.memory`: adds the table for repartitioning."""
+        """As the base, and what colours the classes again."""
         return [*super().memory(), memory.tables(self.data, self.data.n_classes, 1)]
 
     def round(self):
-        """Alternate between colourings and learners, and fit a coefficient for each output of the last learner."""
-        mu, found = self.colour()
-        if found is None:
+        """A colouring, learners and new colourings in turn, and a coefficient for each output of the last learner."""
+        mu, weak_learner = self.colour()
+        if weak_learner is None:
             return None
         for _ in range(self.params.n_repartitions):
-            across = np.subtract(*self.loss.side_tables(found.h))
+            across = np.subtract(*self.loss.side_tables(weak_learner.h))
             edges = across.sum(axis=1) - across.sum(axis=0)
             new = np.where(edges == 0, mu, np.sign(edges))
             if np.array_equal(new, mu) or np.ptp(new) == 0:
@@ -38,11 +38,12 @@ class AdaBoostERP(ColouredBooster):
             again = self.learn(new)
             if (
                 again is None
-            ):  # a tree is grown greedily, so the new one may be worse; the previous outputs were overwritten
-                found = self.learn(mu)
+            ):  # a tree is grown greedily; the last learner's outputs have been overwritten
+                weak_learner = self.learn(mu)
                 break
-            mu, found = new, again
-        return self.two_sided(mu, found)
+            mu = new
+            weak_learner = again
+        return self.two_sided(mu, weak_learner)
 
 
 @estimator

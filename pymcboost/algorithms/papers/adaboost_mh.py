@@ -1,4 +1,4 @@
-"""AdaBoost.MH: multi-class boosting of the Hamming loss, with one weak learner per round, for or against each class.
+"""AdaBoost.MH: multi-class boosting by the Hamming loss, one weak learner a round, for or against each class.
 
 Problem
     minimise the sum over rows i and classes l of exp(-Y_il F_l(x_i)), Y_il = 1 for l = y_i and -1 for the others.
@@ -38,14 +38,14 @@ def _no_mistakes(edge):
 
 
 def sets_of(labels):
-    """Distinct rows (S, K) of an indicator as signs, and the index of each row among them (n,)."""
-    sets, own = np.unique(np.packbits(labels, axis=1), axis=0, return_inverse=True)
+    """Different rows (S, K) of an indicator as signs, and which of them each row is (n,)."""
+    sets, set_of_row = np.unique(np.packbits(labels, axis=1), axis=0, return_inverse=True)
     signs = 2.0 * np.unpackbits(sets, axis=1, count=labels.shape[1]) - 1.0
-    return signs, own.reshape(-1).astype(np.int64)
+    return signs, set_of_row.reshape(-1).astype(np.int64)
 
 
 class AdaBoostMH(ManyLabels, ClassicBooster):
-    """Rounds of AdaBoost.MH. It is multi-label if y is an indicator or lists of labels."""
+    """Rounds of AdaBoost.MH. Rows have any number of labels where y is an indicator, or lists of labels."""
 
     labels_by_form = True
     multilabel = False
@@ -56,17 +56,17 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
 
     @property
     def link(self):
-        """Link of the loss; for multi-label data, one sigmoid per label."""
+        """That of the loss; of labels a sigmoid each."""
         return "sigmoid" if self.multilabel else "softmax2"
 
     @property
     def link_temperature(self):
-        """See `one_vs_rest_temperature`; None for multi-label data."""
+        """See `one_vs_rest_temperature`; labels have none."""
         return None if self.multilabel else one_vs_rest_temperature(self.data.n_classes)
 
     @property
     def times(self):
-        """Ratio of the model's scores to those of the loss, whose sigmoid is of 2 F."""
+        """Scores of the model by those of the loss: its sigmoid is of 2 F."""
         return 2.0 if self.multilabel else 1.0
 
     def takes_labels(self, y):
@@ -81,21 +81,21 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         return self.multilabel
 
     def new_builder(self):
-        """See `PaperBooster`; one score per label."""
+        """See `PaperBooster`; a score for each label."""
         return self.builder_of(self.n_scores)
 
     def check_previous(self, previous):
-        """See `Booster.check_previous`; also refuses to switch between multi-class and multi-label."""
+        """Also, a model of labels stays one."""
         super().check_previous(previous)
         if previous.model.link != self.link:
             kind = "one class per row" if self.multilabel else self.labels_are_for
             raise ValueError(
-                f"{previous.how}: the existing model is for {kind}, but y is not; give y in "
+                f"{previous.source}: the existing model is for {kind}, but y is not; give y in "
                 "the same form, or train a new model"
             )
 
     def rows(self, dataset, n_threads, previous):
-        """Create columns for stumps or trees."""
+        """Columns for stumps or for trees."""
         self.multilabel = dataset.is_multilabel
         self.n_scores = dataset.n_classes
         if not self.multilabel:
@@ -110,15 +110,16 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         return self.stumps
 
     def memory(self):
-        """See `Booster.memory`: the weights of all classes, and a stump for all classes or a tree for each."""
-        data, K = self.data, self.n_scores
-        found = memory.coded(data, K, self.again)
+        """The weights of all classes, and a stump for all or a tree for each."""
+        data = self.data
+        K = self.n_scores
+        parts = memory.coded(data, K, self.again)
         if not self.shared:
-            return [*found, *self.learner_memory(K)]
-        return [*found, memory.edges(data, 0, 1)]
+            return [*parts, *self.learner_memory(K)]
+        return [*parts, memory.edges(data, 0, 1)]
 
     def prepare(self, previous):
-        """Create a loss with one column per class, and a stump for all classes or a tree for each."""
+        """The loss of one column per class, and a stump for all or a tree for each."""
         K = self.n_scores
         code = self.code if self.multilabel else one_vs_all(K)
         self.loss = self.coded(code)
@@ -129,25 +130,26 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         self.finished = _no_mistakes(self.last(previous, "edge") or 0.0)
 
     def restart(self, scores):
-        """Compute the weights for these scores."""
+        """Weights of these scores."""
         self.loss.start(scores if scores is None or self.times == 1 else scores / self.times)
 
     def why_ended(self):
-        """See `Booster.why_ended`; without mistakes, weights no longer change relative to each other."""
+        """Without mistakes no weight changes against another."""
         return NO_MISTAKES if self.finished else super().why_ended()
 
     def round(self):
-        """Find one stump, for or against each class, or a tree for each class; all share one coefficient."""
-        loss, learner = self.loss, self.learner
+        """One stump, for or against each class, or a tree for each class; all with one coefficient."""
+        loss = self.loss
+        learner = self.learner
         for attempt in () if self.finished else self.tries():
-            found = self.fit_learner(learner, loss.gradient, attempt)
-            if not found:
+            fitted = self.fit_learner(learner, loss.gradient, attempt)
+            if not fitted:
                 continue
-            h = found.h[None, :] if self.shared else learner.outputs
+            h = fitted.h[None, :] if self.shared else learner.outputs
             tables = loss.tables(h)
             edges = loss.edges(tables)
             if not self.shared:
-                edges[np.setdiff1d(np.arange(len(edges)), [tree.cls for tree in found])] = 0.0
+                edges[np.setdiff1d(np.arange(len(edges)), [tree.cls for tree in fitted])] = 0.0
             gamma = np.abs(edges).sum() / loss.mass.sum()
             if gamma > SMALLEST_EDGE:
                 break
@@ -158,8 +160,8 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         loss.update(h, steps.astype(np.float64), tables)
         steps = steps * np.float32(self.times)
         if self.shared:
-            return self.add_round(found, steps) | {"edge": gamma}
-        self.add_columns(found, steps)
+            return self.add_round(fitted, steps) | {"edge": gamma}
+        self.add_columns(fitted, steps)
         return {"edge": gamma}
 
 

@@ -1,4 +1,4 @@
-"""AdaBoost.MO: output codes. Every column of a code matrix is a binary problem; all share one coefficient per round.
+"""AdaBoost.MO: output codes. Every column of a code matrix is a binary problem; all share one coefficient a round.
 
 Problem
     minimise the sum over rows i and columns j of exp(-lambda_j(y_i) f_j(x_i)), lambda the code of the classes.
@@ -32,52 +32,55 @@ class AdaBoostMO(ClassicBooster):
 
     @property
     def link_temperature(self):
-        """Temperature for sums of code times score near equal probabilities; None for the other decoders."""
-        found = self.code.shape[1] / (self.data.n_classes - 1)
-        return None if found == 1 or self.params.decoder != "linear" else found
+        """Of the sum of code times score, near equal probabilities; the other decoders have none."""
+        temperature = self.code.shape[1] / (self.data.n_classes - 1)
+        return None if temperature == 1 or self.params.decoder != "linear" else temperature
 
     def layouts(self):
-        """See `Booster.layouts`; scores of columns can be merged only if they are summed."""
+        """Scores of the columns can be merged only where they are summed."""
         return super().layouts() if self.params.decoder == "linear" else ("list",)
 
     def new_builder(self):
-        """Create an ensemble with a code matrix, which may be random."""
-        p, K = self.params, self.data.n_classes
+        """An ensemble with a code matrix, which may be random."""
+        p = self.params
+        K = self.data.n_classes
         self.code = code_matrix(p.code, K, np.random.default_rng(self.draw_seed()))
         return TreesBuilder(K, self.data.n_features, code=self.code.T, decoder=p.decoder)
 
     def memory(self):
-        """See `Booster.memory`: the code, the weights of its columns, and a learner for each."""
-        data, K = self.data, self.data.n_classes
+        """The code, the weights of its columns, and a learner for each."""
+        data = self.data
+        K = self.data.n_classes
         P = n_columns(self.params.code, K)
         parts = [*memory.coded(data, P, self.again), *self.learner_memory(P)]
-        # Distances between all pairs of classes.
-        return [memory.earlier(memory.tables(data, K, 0, 1.1), parts), *parts]
+        # How much every class differs from every other one.
+        return [memory.earlier(memory.tables(data, K, 0, passing=1.1), parts), *parts]
 
     def go_on(self, previous):
-        """See `Booster.go_on`; also keeps the random code."""
+        """A random code stays what it was."""
         scores = super().go_on(previous)
         self.code = self.builder.code.T.astype(np.float64)
         return scores
 
     def prepare(self, previous):
-        """Create the loss, and a learner for all columns."""
+        """The loss and a learner of all columns."""
         self.loss = self.coded(self.code)
         self.learner = self.new_learner(self.code.shape[1], self.code)
 
     def round(self):
-        """Find a weak learner for every column; all share one coefficient."""
-        loss, learner = self.loss, self.learner
-        found = learner.fit(loss.gradient)
-        there = [one.cls for one in found]
+        """A weak learner for every column, all with one coefficient."""
+        loss = self.loss
+        learner = self.learner
+        weak_learners = learner.fit(loss.gradient)
+        columns = [weak_learner.cls for weak_learner in weak_learners]
         tables = loss.tables(learner.outputs)
-        edge = loss.edges(tables)[there].sum() / loss.mass.sum()
+        edge = loss.edges(tables)[columns].sum() / loss.mass.sum()
         if edge <= SMALLEST_EDGE:
             return None
         steps = np.zeros(self.code.shape[1], dtype=np.float32)
-        steps[there] = common_step(edge)
+        steps[columns] = common_step(edge)
         loss.update(learner.outputs, steps.astype(np.float64), tables)
-        self.add_columns(found, steps)
+        self.add_columns(weak_learners, steps)
         return {"edge": edge}
 
 

@@ -1,4 +1,4 @@
-"""AdaBoost.OC: in every round, a random half of the classes against the others; the learner votes for one half.
+"""AdaBoost.OC: every round a random half of the classes against the others; the learner votes for a half.
 
 Problem
     minimise the sum over rows i and classes l of exp(F_l(x_i) - F_{y_i}(x_i)).
@@ -21,15 +21,15 @@ class AdaBoostOC(ColouredBooster):
     """Rounds of AdaBoost.OC."""
 
     def round(self):
-        """Draw a colouring, and find a learner that votes for one half of the classes."""
-        mu, found = self.colour()
-        if found is None:
+        """A colouring, and a learner that votes for one half of the classes."""
+        mu, weak_learner = self.colour()
+        if weak_learner is None:
             return None
         loss = self.loss
-        edge = found.edge / (2 * loss.mass)  # 1 - 2 e
+        edge = weak_learner.edge / (2 * loss.mass)  # 1 - 2 e
         step = (0.5 * common_step(edge) * mu).astype(np.float32)
-        loss.update(found.h, step.astype(np.float64), loss.side_tables(found.h))
-        return self.add_round(found, step) | {"edge": edge}
+        loss.update(weak_learner.h, step.astype(np.float64), loss.side_tables(weak_learner.h))
+        return self.add_round(weak_learner, step) | {"edge": edge}
 
 
 @estimator

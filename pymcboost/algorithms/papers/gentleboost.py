@@ -31,21 +31,23 @@ class GentleBoost(ClassicBooster):
 
     @property
     def max_leaves(self):
-        """Number of leaves of the trees; stumps on drawn rows are trees, too."""
+        """Leaves of the trees, which stumps on drawn rows are, too."""
         return 2 if self.stumps else self.params.max_leaf_nodes
 
     @property
     def scans(self):
-        """Whether stumps of all classes are found in one scan; not if rows are drawn for each class."""
+        """Whether stumps of all classes are found in one scan; of rows drawn for each class they are not."""
         return self.stumps and self.params.subsample == 1
 
     def rows(self, dataset, n_threads, previous):
-        """Create columns for the scan, or for trees."""
+        """Columns for the scan, or for trees."""
         return self.rows_for(TrainingData if self.scans else TreeData, dataset, n_threads)
 
     def memory(self):
-        """See `Booster.memory`. Stumps: class weights and the edges of all splits. Trees: one for every class."""
-        data, p, K = self.data, self.params, self.data.n_classes
+        """Stumps: the classes' weights and the edges of all splits. Trees: one for every class."""
+        data = self.data
+        p = self.params
+        K = self.data.n_classes
         if self.scans:
             signed = memory.tables(data, K, 1 + memory.chunks(data) / K)
             margins = memory.outputs(data, 1, 40)
@@ -56,13 +58,17 @@ class GentleBoost(ClassicBooster):
                 memory.outputs(data, K),
                 margins,
             ]
-        grown = memory.trees(data, K, self.max_leaves, self.n_threads, counts_for(data))
+        grown = memory.trees(
+            data, K, self.max_leaves, n_grown=self.n_threads, counted=counts_for(data)
+        )
         values = memory.outputs(data, K + 5, 16 if p.subsample < 1 else 8)
-        return [*grown, values, memory.tables(data, K, 1, 3 if p.subsample == 1 else 5)]
+        return [*grown, values, memory.tables(data, K, 1, passing=3 if p.subsample == 1 else 5)]
 
     def prepare(self, previous):
-        """Initialize the margins, which are scores of the true classes minus the mean of all, and the learner."""
-        p, data, n_threads = self.params, self.data, self.n_threads
+        """The margins: scores of the own classes, less the mean of all."""
+        p = self.params
+        data = self.data
+        n_threads = self.n_threads
         self.margin = np.zeros(data.n_rows)
         if self.scans:
             self.learner = MarginStumps(data, n_threads)
@@ -72,7 +78,7 @@ class GentleBoost(ClassicBooster):
         self.learner = MarginTrees(data, *limits)
 
     def restart(self, scores):
-        """Compute the margins for these scores."""
+        """Margins of these scores."""
         self.margin[...] = 0.0
         if scores is not None:
             self.margin[...] = scores[np.arange(len(self.margin)), self.data.y] - scores.mean(
@@ -80,17 +86,18 @@ class GentleBoost(ClassicBooster):
             )
 
     def round(self):
-        """Fit a regression stump or tree for every class."""
-        margin, learner = self.margin, self.learner
+        """A regression stump or tree for every class."""
+        margin = self.margin
+        learner = self.learner
         weight = self.data.weight * np.exp(margin.min() - margin)
         weight /= total(weight) / len(weight)
         for attempt in self.tries():
-            found = self.fit_learner(learner, weight, attempt)
-            if found is not None:
+            weak_learners = self.fit_learner(learner, weight, attempt)
+            if weak_learners is not None:
                 break
         else:
             return None
-        learner.add_round(self.builder, found, self.gain)
+        learner.add_round(self.builder, weak_learners, self.gain)
         self.builder.end_round()
         learner.add_to(margin)
         return {}

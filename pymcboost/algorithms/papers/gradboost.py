@@ -26,21 +26,22 @@ class GradBoost(PaperBooster):
 
     gini = True
     ends_when = "no weak learner has a gradient above l1"
-    restart_every = None  # the gradient is computed from the scores in every round
+    restart_every = None  # the gradient comes from the scores in every round
     columns = {
         **FIRST_SPLIT,
         "gradient": "Euclidean norm of the gradient for the weak learner",
     }
 
     def memory(self):
-        """See `Booster.memory`: scores and gradients, these also in blocks, and the learner."""
-        data, K = self.data, self.data.n_classes
+        """Scores and gradients, the latter in blocks too, and the learner."""
+        data = self.data
+        K = self.data.n_classes
         learner = [memory.edges(data, 0, 1)] if self.stumps else self.learner_memory(K)
         shared = [memory.rows(data, integers=False), memory.weights(data, K), memory.sums(data, K)]
-        return [*shared, memory.tables(data, K, 0, 3), *learner]
+        return [*shared, memory.tables(data, K, 0, passing=3), *learner]
 
     def prepare(self, previous):
-        """Create the softmax loss, and the coefficient rows of the stumps so far, for h = +1 on the right."""
+        """The softmax loss, and the rows of coefficients of the stumps so far, for h = +1 on the right."""
         data = self.data
         self.loss = LOSSES["softmax"].rows(data, self.n_threads)
         self._gradient = data.gradient_buffer()
@@ -56,21 +57,24 @@ class GradBoost(PaperBooster):
                 self._add((feature, float(threshold), nan_left), right.astype(np.float64))
 
     def round(self):
-        """Find the weak learner with the largest gradient, and take a bounded step in its row."""
-        found = self.learner.fit(self._weighted_gradient())
+        """The weak learner with the largest gradient, and a bounded step of its row."""
+        weak_learners = self.learner.fit(self._weighted_gradient())
         if self.stumps:
-            found = [found] if found is not None else []
-        edges = [self._edges(one.h) for one in found]
+            weak_learners = [weak_learners] if weak_learners is not None else []
+        edges = [self._edges(weak_learner.h) for weak_learner in weak_learners]
         if not edges:
             return None
         best = int(np.argmax([np.linalg.norm(e) for e in edges]))
-        found, e = found[best], edges[best]
+        weak_learner = weak_learners[best]
+        e = edges[best]
         l1 = self.params.l1
         if np.linalg.norm(e) <= max(l1, SMALLEST_EDGE):
             return None
-        feature, threshold = found.first_split()
-        key = (feature, threshold, bool(np.ravel(found.nan_left)[0])) if self.stumps else None
-        sign = found.polarity if key else 1
+        feature, threshold = weak_learner.first_split()
+        key = (
+            (feature, threshold, bool(np.ravel(weak_learner.nan_left)[0])) if self.stumps else None
+        )
+        sign = weak_learner.polarity if key else 1
         before = sign * self._rows.get(key, np.zeros(len(e)))
         u = before + e / CURVATURE
         size = np.linalg.norm(u)
@@ -80,15 +84,16 @@ class GradBoost(PaperBooster):
             return None
         if key:
             self._add(key, sign * step.astype(np.float64))
-        self._advance(found.h, step.astype(np.float64))
-        return self.add_round(found, step) | {"gradient": float(np.linalg.norm(e))}
+        self._advance(weak_learner.h, step.astype(np.float64))
+        return self.add_round(weak_learner, step) | {"gradient": float(np.linalg.norm(e))}
 
     def _add(self, key, step):
         self._rows[key] = self._rows.get(key, 0.0) + step
 
     def _weighted_gradient(self):
-        """Gradient of the loss times the weights, in blocks of classes."""
-        lanes, K = self._gradient.shape[2], self.data.n_classes
+        """The loss's, times the weights, in blocks of classes."""
+        lanes = self._gradient.shape[2]
+        K = self.data.n_classes
         for b, block in enumerate(self._gradient):
             part = self.loss.gradient[:, b * lanes : min(K, (b + 1) * lanes)]
             np.multiply(
@@ -101,9 +106,10 @@ class GradBoost(PaperBooster):
         return np.subtract(*self._sums(self._gradient, h[None, :])).sum(axis=0) / self._total
 
     def _advance(self, h, step):
-        """Add h step to F."""
+        """F += h step."""
         value = np.zeros((2, self.loss.width))
-        value[0, : len(step)], value[1, : len(step)] = -step, step
+        value[0, : len(step)] = -step
+        value[1, : len(step)] = step
         self.loss.add(value, (h > 0).astype(np.int32))
 
 

@@ -1,4 +1,4 @@
-"""HingeBoost.OC: output codes learned under the multi-class hinge loss, with support vector machines.
+"""HingeBoost.OC: output codes learnt under the multi-class hinge loss, with support vector machines.
 
 Problem
     minimise, stage by stage, 1/2 |w|^2 + C/N sum_i max_y (cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i)), F = sum_t mu_t g_t
@@ -37,19 +37,19 @@ from pymcboost.training.estimator import BoostingClassifier, Features, named_arg
 from pymcboost.training.parameters import Parameter, Scoring, estimator
 from pymcboost.training.prediction import check_is_fitted
 
-# SVMs are solved to a violation of ``tol``, independent of the costs.
+# SVMs are solved to a violation of ``tol``, whatever errors cost.
 LARGEST_COST = 1e6
-# Kernel values with a smaller relative difference than this are the same or nearly the same in float32.
+# Kernels whose values differ by less than this share are one number in float32, or nearly so.
 FLAT = 2.0**-20
-LOOKED_AT = 16  # rows, compared with all others
-# Both solvers stop at the same tolerance, but at different points, so the model depends on which one is installed.
+LOOKED_AT = 16  # rows, against all
+# The two solvers stop at the same tolerance, but not at the same point: the model depends on which one there is.
 WITHOUT_LIBSVM = (
     "LIBSVM is not installed, so pymcboost's own solver trained the kernel SVMs to the same "
     "tolerance. LIBSVM would give a slightly different model. Set solver='coordinate' to use "
     "the built-in solver everywhere without this warning, or install LIBSVM: python -m pip "
     "install libsvm-official"
 )
-# Range of a float32 in the model file, and of the parameter.
+# What a float32 of the model file holds, and what the parameter may be.
 GAMMAS = 1e-30, 1e12
 
 
@@ -61,7 +61,7 @@ class HingeBoostOC(Booster):
     allows_missing = False
     takes_weights = takes_coded = False
     resumable = False
-    side_by_side = False  # it limits the threads of BLAS and LIBSVM for the whole process
+    side_by_side = False  # it bounds the threads of BLAS and of LIBSVM, which are the process's
     columns = {
         "column": "group of each class in the code column: -1 or 1, or 0 if it is left out",
         "objective": "norm plus loss after the round",
@@ -73,17 +73,17 @@ class HingeBoostOC(Booster):
     }
 
     def check(self):
-        """Check that costs are numbers; their shape depends on the classes, which are not known yet."""
+        """Costs are numbers; how many there must be depends on the classes."""
         cost = _numbers(self.params.cost_matrix)
-        if cost.ndim == 2:  # other shapes are wrong for any number of classes
+        if cost.ndim == 2:  # other shapes fit no number of classes
             costs(cost, len(cost))
 
     def takes_sparse(self):
-        """See `Booster.takes_sparse`; nonlinear kernels need dense rows."""
+        """Kernels are computed from dense rows."""
         return self.params.kernel == "linear"
 
     def rows(self, dataset, n_threads, previous):
-        """Scale the rows; a warm start uses the scaling of the first fit."""
+        """Scaled rows; those of a warm start in the features of the first ones."""
         kernel = self.params.kernel
         if hasattr(dataset.X, "indptr") and kernel != "linear":
             shown = "a callable" if callable(kernel) else repr(kernel)
@@ -94,11 +94,14 @@ class HingeBoostOC(Booster):
         scale = self.params.scale
         if previous is not None:
             scale, self.gamma = previous.kept["scale"], previous.kept["gamma"]
-        return MachineData(dataset.X, dataset.codes, dataset.n_classes, dataset.weight, scale)
+        return MachineData(
+            dataset.X, dataset.codes, dataset.n_classes, sample_weight=dataset.weight, scale=scale
+        )
 
     def check_previous(self, previous):
-        """Refuse a different kernel."""
-        before, now = previous.kept["kernel"], self._kernel()
+        """The kernel must stay."""
+        before = previous.kept["kernel"]
+        now = self._kernel()
         if before != now:
             raise ValueError(
                 f"warm_start: the existing model has {before}, but the estimator now has "
@@ -106,7 +109,7 @@ class HingeBoostOC(Booster):
             )
 
     def kept(self):
-        """See `Booster.kept`: the kernel, a gamma computed from the data, the scaling, and the chosen solver."""
+        """The kernel, its gamma where that follows from the data, the scaling, and which solver was chosen."""
         solver = "libsvm" if self._solver is LibsvmKernel else "coordinate"
         return {
             "kernel": self._kernel(),
@@ -122,15 +125,16 @@ class HingeBoostOC(Booster):
         }
 
     def go_on(self, previous):
-        """See `Booster.go_on`; earlier rounds are merged, and the next ones are added to the sum."""
+        """Rounds are merged into the model; the next ones are added to it."""
         self.builder.extend(previous.model.ensemble, previous.n_rounds)
         return previous.model.raw_scores(self.data.X)[self.data.rows]
 
     gamma: float | None = None
 
     def new_builder(self):
-        """Create a sum of hyperplanes, or of kernel machines over a common pool of rows."""
-        p, data = self.params, self.data
+        """A sum of hyperplanes, or of kernel machines over one pool of rows."""
+        p = self.params
+        data = self.data
         if self.gamma is None:
             self.gamma = self._gamma_for(data.features)
         if p.kernel == "linear":
@@ -139,8 +143,8 @@ class HingeBoostOC(Booster):
                 data.n_classes,
                 data.n_features,
                 data.scale,
-                self.n_estimators,
-                entries,
+                n_rounds=self.n_estimators,
+                entries=entries,
                 columns=data.columns,
             )
         make = (
@@ -158,12 +162,14 @@ class HingeBoostOC(Booster):
         return float(np.clip(1.0 / (features.shape[1] * variance), *GAMMAS))
 
     def memory(self):
-        """See `Booster.memory`: residuals, costs and pair weights of the classes, and any stored kernel matrix."""
-        data, m, K = self.data, self.data.n_rows, self.data.n_classes
+        """The residuals, the costs and pair weights of the classes, and the kernel where it is kept."""
+        data = self.data
+        m = self.data.n_rows
+        K = self.data.n_classes
         residuals = memory.Part(
             f"the residuals of {m} rows and {K} classes", 8 * m * K, memory.FEWER
         )
-        parts = [residuals, memory.tables(data, K, 1, 2)]
+        parts = [residuals, memory.tables(data, K, 1, passing=2)]
         solver = self._solver
         if solver is not LinearRows:
             remedy = "fewer rows, or a linear kernel, which needs no kernel matrix"
@@ -171,13 +177,15 @@ class HingeBoostOC(Booster):
                 remedy = f'solver="coordinate", which takes 4 bytes per entry (16 here), {remedy}'
             computed = 24 * min(m, BLOCK) * m + 8 * data.n_entries
             parts.append(
-                memory.Part(f"a kernel of {m} x {m} entries", solver.bytes_of(m), remedy, computed)
+                memory.Part(
+                    f"a kernel of {m} x {m} entries", solver.bytes_of(m), remedy, passing=computed
+                )
             )
         return parts
 
     @cached_property
     def _solver(self):
-        """Class of the SVM solver, chosen once for all rounds."""
+        """Class of the SVM, chosen once for all rounds."""
         solver = self.params.solver
         if self.params.kernel == "linear":
             return LibsvmKernel if solver == "libsvm" else LinearRows
@@ -186,25 +194,34 @@ class HingeBoostOC(Booster):
         return DenseKernel
 
     def prepare(self, previous):
-        """Create the SVM for all rounds."""
-        p, data = self.params, self.data
+        """The SVM of all rounds."""
+        p = self.params
+        data = self.data
         cost = costs(p.cost_matrix, data.n_classes)
         self._libraries = ThreadpoolController()
         with self._one_blas_thread():
             self.code_rounds = CodeRounds(
-                data, self._svm(), cost, p.C, init=p.init, n_colourings=p.n_colourings,
-                max_alternations=p.max_alternations, allow_zero=p.allow_zero, tol=p.tol, seed=self.seed,
-            )  # fmt: skip
+                data,
+                self._svm(),
+                cost,
+                p.C,
+                init=p.init,
+                n_colourings=p.n_colourings,
+                max_alternations=p.max_alternations,
+                allow_zero=p.allow_zero,
+                tol=p.tol,
+                seed=self.seed,
+            )
 
     def _one_blas_thread(self):
-        """Limit BLAS to one thread.
-
-        With more, sums may be in another order, and the model would depend on the machine.
-        """
+        """With more threads BLAS may add in another order, and the model would depend on the machine."""
         return self._libraries.limit(limits=1, user_api="blas")
 
     def _svm(self):
-        p, data, gamma, solver = self.params, self.data, self.gamma, self._solver
+        p = self.params
+        data = self.data
+        gamma = self.gamma
+        solver = self._solver
         if solver is LinearRows:
             return LinearRows(data.features, self.seed)
         if data.sparse:
@@ -226,16 +243,16 @@ class HingeBoostOC(Booster):
         return solver(data.n_rows, block, self.n_threads)
 
     def restart(self, scores):
-        """Compute the residuals for these scores."""
+        """Residuals of these scores."""
         self.code_rounds.restart(scores)
 
     def round(self):
-        """Find a column of the code, and the SVM between its two groups of classes."""
+        """A column of the code, and the SVM between its two groups of classes."""
         with self._one_blas_thread():
-            found = self.code_rounds.round(self.n_rounds)
-            if found is None:
+            result = self.code_rounds.round(self.n_rounds)
+            if result is None:
                 return None
-            column, solution, history = found
+            column, solution, history = result
             if solution is None:
                 self.builder.add_nothing()
             else:
@@ -243,7 +260,7 @@ class HingeBoostOC(Booster):
         return history
 
     def release(self):
-        """See `Booster.release`; also gives warnings about all rounds."""
+        """See `Booster.release`; what is to say of all rounds."""
         if self.params.solver == "auto" and self._solver is DenseKernel:
             warn(WITHOUT_LIBSVM)
         short = self.code_rounds.warn_of_short_solves()
@@ -251,7 +268,7 @@ class HingeBoostOC(Booster):
             self.code_rounds.warn_of_little_use()
 
     def _weights(self, solution):
-        """Weights of a linear SVM by feature; None for other kernels."""
+        """Weights of a linear SVM over the features; None for other kernels."""
         if self.params.kernel != "linear":
             return None
         if solution.weights is not None:
@@ -259,7 +276,7 @@ class HingeBoostOC(Booster):
         return self.data.weighted_sum(solution.beta)
 
     def model(self, classes, meta):
-        """Return the machine of all rounds."""
+        """The machine of all rounds."""
         meta = {**meta, "rounds": self.n_rounds}
         if callable(self.params.kernel):
             return CallableKernelModel(self.builder.freeze(), classes, meta)
@@ -267,7 +284,7 @@ class HingeBoostOC(Booster):
 
 
 def costs(cost_matrix, n_classes):
-    """Check the cost matrix; as float64 (K, K), with cost 1 for every error if None."""
+    """The cost matrix as float64 (K, K) after checking it; 1 for every error if None."""
     if cost_matrix is None:
         return 1.0 - np.eye(n_classes)
     cost = _numbers(cost_matrix)
@@ -292,7 +309,7 @@ def costs(cost_matrix, n_classes):
 
 
 def _numbers(cost_matrix):
-    """Convert the cost matrix to float64, of any shape; a single number if None."""
+    """The cost matrix as float64, of any shape; one number if None."""
     try:
         return np.asarray(cost_matrix, dtype=np.float64)
     except (TypeError, ValueError):
@@ -469,7 +486,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         check_is_fitted(self)
         return self._kept["solver"]
 
-    # A property: with scikit-learn's available_if, the error would only say that the attribute is missing.
+    # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
     @property
     def predict_proba(self):
         """Predict class probabilities with a calibrated model: softmax(scores / temperature).
@@ -491,7 +508,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         X = self._check_X(X)
         return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
-    _predict_proba.__name__ = "predict_proba"  # scikit-learn uses it to identify the columns
+    _predict_proba.__name__ = "predict_proba"  # by which scikit-learn knows what the columns are
 
     @property
     def predict_log_proba(self):

@@ -36,29 +36,33 @@ class JointBoost(ClassicBooster):
         return one_vs_rest_temperature(self.data.n_classes)
 
     def memory(self):
-        """See `Booster.memory`: two coded columns for every class, their edges, and the sums of all splits."""
-        data, K = self.data, self.data.n_classes
+        """Two coded columns for every class, their edges, and the sums of all splits."""
+        data = self.data
+        K = self.data.n_classes
         return [
-            *memory.coded(data, 2 * K, self.again, 1),
+            *memory.coded(data, 2 * K, self.again, kept=1),
             memory.edges(data, 2 * K, of_splits=4 * K),
         ]
 
     def prepare(self, previous):
-        """Create columns of w z, followed by columns of w, and the search over all splits."""
+        """Columns of w z, then of w, and the search over all splits."""
         K = self.data.n_classes
         code = np.tile(one_vs_all(K), 2)
         unit = code.copy()
         unit[:, K:] = 1.0
         self.loss = CodedExp(self.data, code, self.n_threads, unit=unit)
-        self.learner, self._sums = EveryStump(self.data, self.n_threads, code.shape[1]), None
+        self.learner = EveryStump(self.data, self.n_threads, code.shape[1])
+        self._sums = None
 
     def restart(self, scores):
-        """Compute the weights for these scores."""
+        """Weights of these scores."""
         self.loss.start(None if scores is None else np.tile(scores, 2))
 
     def round(self):
-        """Find the stump and the subset of classes with the smallest squared error."""
-        loss, learner, K = self.loss, self.learner, self.data.n_classes
+        """The stump and the subset of the classes that leave the least squares."""
+        loss = self.loss
+        learner = self.learner
+        K = self.data.n_classes
         edge, splits, total = learner.edges(loss.gradient)
         if not len(splits):
             return None
@@ -66,38 +70,42 @@ class JointBoost(ClassicBooster):
             self._sums = np.empty((K, 4, len(splits)))
         sums = self._sums
         _splits.joint_sums(edge, splits, total, sums, loss.n_threads)
-        z_of, w_of = total[:K], np.maximum(np.maximum(total[K:], np.abs(total[:K])), 1e-300)
+        z_of = total[:K]
+        w_of = np.maximum(np.maximum(total[K:], np.abs(total[:K])), 1e-300)
         alone = z_of**2 / w_of
-        shared, at, gain = self._grow(alone)
+        shared, split_index, gain = self._grow(alone)
         if gain <= SMALLEST_EDGE**2 * w_of.sum():
             return None
-        z, w = sums[shared, :2, at].sum(axis=0), sums[shared, 2:, at].sum(axis=0)
+        z = sums[shared, :2, split_index].sum(axis=0)
+        w = sums[shared, 2:, split_index].sum(axis=0)
         plus = z_of / w_of
         minus = plus.copy()
         minus[shared], plus[shared] = z / np.maximum(w, 1e-300)
         plus, minus = plus.astype(np.float32), minus.astype(np.float32)
-        found = learner.stump(at)
-        h = found.h[None, :]
+        stump = learner.stump(split_index)
+        h = stump.h[None, :]
         loss.update(
             h,
             np.tile(plus, 2).astype(np.float64),
             loss.tables(h),
             np.tile(minus, 2).astype(np.float64),
         )
-        return self.add_round(found, plus, minus) | {"n_shared": len(shared)}
+        return self.add_round(stump, plus, minus) | {"n_shared": len(shared)}
 
     def _grow(self, alone):
-        """Choose the classes that share a stump.
-
-        Return them, the split, and what it explains beyond constants of all classes.
-        """
-        sums, tie, n_threads = self._sums, self.learner.tie, self.loss.n_threads
+        """Classes that share, the number of their stump, and what it explains beyond constants for all classes."""
+        sums = self._sums
+        tie = self.learner.tie
+        n_threads = self.loss.n_threads
         K = len(sums)
-        chosen, is_open = np.zeros(sums.shape[1:]), np.ones(K, dtype=np.uint8)
-        gain, at = np.full(K, -1.0), np.zeros(K, dtype=np.int64)
-        members, best = [], ([], 0, 0.0)
+        chosen = np.zeros(sums.shape[1:])
+        is_open = np.ones(K, dtype=np.uint8)
+        gain = np.full(K, -1.0)
+        split_indices = np.zeros(K, dtype=np.int64)
+        members = []
+        best = ([], 0, 0.0)
         for _ in range(K):
-            _splits.joint_gains(chosen, sums, is_open, tie, gain, at, n_threads)
+            _splits.joint_gains(chosen, sums, is_open, tie, gain, split_indices, n_threads)
             beyond = np.where(is_open == 1, gain - alone, -np.inf)
             k = int(np.argmax(beyond >= beyond.max() - (tie - 1) * gain.max()))
             is_open[k] = 0
@@ -105,7 +113,7 @@ class JointBoost(ClassicBooster):
             chosen += sums[k]
             explained = gain[k] - alone[members].sum()
             if explained > best[2] * tie:
-                best = (sorted(members), int(at[k]), float(explained))
+                best = (sorted(members), int(split_indices[k]), float(explained))
         return best
 
 

@@ -30,7 +30,7 @@ class MultiBoost(ColumnGeneration):
     """Rounds of MultiBoost: one learner for all classes."""
 
     def check(self):
-        """Refuse coordinate descent for the logistic loss, which has no closed form."""
+        """Coordinate descent has a closed form for one loss only."""
         if self.params.loss == "log" and self.params.solver == "fcd":
             raise ValueError(
                 f"{self.name}: solver='fcd' supports only loss='exp'; use solver='lbfgs' or "
@@ -39,9 +39,11 @@ class MultiBoost(ColumnGeneration):
 
     @property
     def solver_name(self):
-        """Name of the solver, also for "auto"."""
+        """The solver that "auto" stands for."""
         p = self.params
-        return p.solver if p.solver != "auto" else "fcd" if p.loss == "exp" else "lbfgs"
+        if p.solver != "auto":
+            return p.solver
+        return "fcd" if p.loss == "exp" else "lbfgs"
 
 
 class MultiBoostCW(ColumnGeneration):
@@ -53,7 +55,7 @@ class MultiBoostCW(ColumnGeneration):
 
 @estimator
 class TotallyCorrectiveClassifier(BinaryClassifier):
-    """Base class of both estimators."""
+    """What both estimators share."""
 
     booster: ClassVar[type[ColumnGeneration]]
     own_parameters = {"max_passes": Parameter(MAX_PASSES, low=1)}

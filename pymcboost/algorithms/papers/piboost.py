@@ -1,4 +1,4 @@
-"""PIBoost: class subsets S are boosted against the rest, each separately, with asymmetric costs.
+"""PIBoost: class subsets S are boosted against the rest, each on its own, with asymmetric costs.
 
 Problem
     for every S, s = |S|: minimise the sum over rows i of exp(-C_S(y_i) f_S(x_i)), C_S = K - s on S and -s off it. Then
@@ -36,37 +36,36 @@ class PIBoost(ClassicBooster):
 
     @property
     def link_temperature(self):
-        """Temperature of the code's scores.
+        """The loss is least at f_S = log(P_S (K - s) / ((1 - P_S) s)) / K for the subset S of s classes.
 
-        The loss is minimal at f_S = log(P_S (K - s) / ((1 - P_S) s)) / K for the subset S of s classes. Near equal
-        probabilities, log p is then (K - 1) / P times the score, where P is the number of subsets.
+        Near equal probabilities log p is then (K - 1) / P times the score, P the number of subsets.
         """
         return 2 * self.code.shape[1] / (self.data.n_classes - 1)
 
     def new_builder(self):
-        """Create an ensemble whose code is the class subsets."""
+        """An ensemble whose code is the class subsets."""
         self.code = separators(self.params.separators, self.data.n_classes)
         return TreesBuilder(self.data.n_classes, self.data.n_features, code=self.code.T)
 
     def check_previous(self, previous):
-        """Refuse other class subsets."""
+        """The class subsets must stay."""
         super().check_previous(previous)
-        given = self.params.separators
+        separators_given = self.params.separators
         if not np.array_equal(
-            previous.model.ensemble.code, separators(given, previous.model.n_classes_).T
+            previous.model.ensemble.code, separators(separators_given, previous.model.n_classes_).T
         ):
             raise ValueError(
-                f"{previous.how}: the existing model has other class subsets than "
-                f"separators={given!r}; use the same separators, or train a new model"
+                f"{previous.source}: the existing model has other class subsets than "
+                f"separators={separators_given!r}; use the same separators, or train a new model"
             )
 
     def memory(self):
-        """See `Booster.memory`: the weights of all class subsets, and a learner for each."""
+        """The weights of all class subsets, and a learner for each."""
         P = separators(self.params.separators, self.data.n_classes).shape[1]
-        return [*memory.coded(self.data, P, self.again, 1, 3), *self.learner_memory(P)]
+        return [*memory.coded(self.data, P, self.again, kept=1, passing=3), *self.learner_memory(P)]
 
     def prepare(self, previous):
-        """Create the loss, and a learner for all class subsets."""
+        """The loss and a learner of all class subsets."""
         pair = not_told_apart(self.code)
         if pair is not None:
             x, y = self.classes[list(pair)].tolist()
@@ -82,14 +81,15 @@ class PIBoost(ClassicBooster):
         )
 
     def round(self):
-        """Find a separator for every class subset, each with its own step."""
-        loss, learner = self.loss, self.learner
+        """A separator for every class subset, each with a step of its own."""
+        loss = self.loss
+        learner = self.learner
         for attempt in self.tries():
-            found = self.fit_learner(learner, loss.gradient, attempt)
+            weak_learners = self.fit_learner(learner, loss.gradient, attempt)
             tables = loss.tables(learner.outputs)
             steps = np.zeros(loss.code.shape[1])
-            there = [one.cls for one in found]
-            steps[there] = coded_steps(tables[:, :, there], loss.code[:, there])
+            columns = [weak_learner.cls for weak_learner in weak_learners]
+            steps[columns] = coded_steps(tables[:, :, columns], loss.code[:, columns])
             steps[np.abs(steps) * np.abs(loss.code).max(axis=0) <= SMALLEST_EDGE] = 0.0
             steps = steps.astype(np.float32)
             if steps.any():
@@ -97,7 +97,9 @@ class PIBoost(ClassicBooster):
         else:
             return None
         loss.update(learner.outputs, steps.astype(np.float64), tables)
-        self.add_columns([one for one in found if steps[one.cls]], steps)
+        self.add_columns(
+            [weak_learner for weak_learner in weak_learners if steps[weak_learner.cls]], steps
+        )
         return {"n_separators": int(np.count_nonzero(steps))}
 
 

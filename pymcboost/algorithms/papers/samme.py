@@ -1,4 +1,4 @@
-"""SAMME: AdaBoost with weak learners that predict one of K classes.
+"""SAMME: AdaBoost with weak learners that name one of K classes.
 
 Problem
     minimise the sum over rows i of exp(-F_{y_i}(x_i)), F_k(x) = sum of the alpha of the learners that predict k.
@@ -35,27 +35,37 @@ class SAMME(ClassicBooster):
     ends_when = "no weak learner is better than chance"
 
     def memory(self):
-        """See `Booster.memory`. Stumps: class weights and the edges of all splits. Trees: the weights of the rows."""
-        data, K = self.data, self.data.n_classes
+        """Stumps: the classes' weights and the edges of all splits. Trees: the rows' weights."""
+        data = self.data
+        K = self.data.n_classes
         named = memory.outputs(data, 1, 50)
         if self.stumps:
             return [
                 named,
                 memory.weights(data, K),
                 memory.edges(data, K, 1),
-                memory.tables(data, K, 0, 2.2),
+                memory.tables(data, K, 0, passing=2.2),
             ]
         drawn = len(data.columns.column)
         tree = memory.vectors(
-            data, data.n_classes, self.params.max_leaf_nodes, drawn, self.n_threads
+            data,
+            data.n_classes,
+            self.params.max_leaf_nodes,
+            n_drawn=drawn,
+            n_threads=self.n_threads,
         )
-        return [named, memory.rows(data, scores=False), tree, memory.tables(data, K, 0, 1.5)]
+        return [
+            named,
+            memory.rows(data, scores=False),
+            tree,
+            memory.tables(data, K, 0, passing=1.5),
+        ]
 
     def prepare(self, previous):
-        """Create a learner that predicts a class."""
+        """A learner that names a class."""
         data = self.data
         self.finished = self.last(previous, "error") == 0
-        with np.errstate(divide="ignore"):  # weights may have become 0 beside huge ones
+        with np.errstate(divide="ignore"):  # next to huge ones, weights may have become 0
             self.log_weight = np.log(data.weight)
         self.learner = (
             ClassStump(data, self.n_threads)
@@ -64,18 +74,18 @@ class SAMME(ClassicBooster):
         )
 
     def restart(self, scores):
-        """Set the margins to the scores of the true classes, with the same sums as in the model."""
+        """Margins: scores of the own classes, the same sums as the model's."""
         self.margin = np.zeros(self.data.n_rows)
         if scores is not None:
             self.margin[...] = scores[np.arange(self.data.n_rows), self.data.y]
 
     def why_ended(self):
-        """See `Booster.why_ended`: after a learner without mistakes, or without an edge."""
+        """After a learner without mistakes, or without an edge."""
         return NO_MISTAKES if self.finished else self.ends_when
 
     @property
     def highest_error(self):
-        """Error of random guessing, at which the training ends."""
+        """That of a guess, at which the training ends."""
         return 1 - 1 / self.data.n_classes
 
     def weights(self):
@@ -84,31 +94,32 @@ class SAMME(ClassicBooster):
         return np.exp(log_weight - log_weight.max())
 
     def votes(self, error, wrong):
-        """Values of all classes if a learner with this error predicts a class (K, K)."""
-        K, alpha = self.data.n_classes, 2 * LARGEST_COEFFICIENT
+        """Values of all classes where a learner of this error names a class (K, K)."""
+        K = self.data.n_classes
+        alpha = 2 * LARGEST_COEFFICIENT
         if error > 0:
             alpha = min(alpha, np.log((1 - error) / error) + np.log(K - 1))
         return np.float32(alpha) * np.eye(K, dtype=np.float32)
 
     def move(self, values):
-        """Add the values (m,) of the true classes to the margins."""
+        """Add the values (m,) of the own classes to the margins."""
         self.margin += values
 
     def round(self):
-        """Find a learner that predicts a class, and its vote."""
+        """A learner that names a class, with a vote for it."""
         y = self.data.y
         weight = self.weights()
         weight *= self.data.n_rows / weight.sum()
         for attempt in () if self.finished else self.tries():
-            found = self.learner.fit(self.drawn(weight, attempt))
-            if found is None:
+            weak_learner = self.learner.fit(self.drawn(weight, attempt))
+            if weak_learner is None:
                 continue
             if self.stumps:
-                stump, (left, right) = found
+                stump, (left, right) = weak_learner
                 named = np.where(stump.h > 0, right, left)
             else:
-                of_leaf = found.value[:, : self.data.n_classes].argmax(axis=1)
-                named = of_leaf[found.leaf]
+                of_leaf = weak_learner.value[:, : self.data.n_classes].argmax(axis=1)
+                named = of_leaf[weak_learner.leaf]
             wrong = named != y
             error = float(weight[wrong].sum() / weight.sum())
             if error < self.highest_error * (1 - 1e-9):
@@ -120,7 +131,7 @@ class SAMME(ClassicBooster):
         self.move(votes[named, y])
         if self.stumps:
             return self.add_round(stump, votes[right], votes[left]) | {"error": error}
-        self.add_vector_tree(found, votes[of_leaf])
+        self.add_vector_tree(weak_learner, votes[of_leaf])
         return {"error": error}
 
 
