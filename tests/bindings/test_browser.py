@@ -72,7 +72,8 @@ def number(answer):
 
 @pytest.mark.slow
 def test_page(tmp_path):
-    program, folder = browser(), tmp_path / "site"
+    program = browser()
+    folder = tmp_path / "site"
     folder.mkdir()
     compiled_wasm(folder)
     wanted = {}

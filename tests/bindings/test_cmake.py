@@ -78,10 +78,8 @@ def test_a_copy_without_the_header_is_refused(tmp_path):
 
 @pytest.mark.slow
 def test_pkg_config_gives_the_flags(model, tmp_path, capsys):
-    compiler, environment = (
-        needed("cc"),
-        {**os.environ, "PKG_CONFIG_PATH": str(folder("pkgconfig", capsys))},
-    )
+    compiler = needed("cc")
+    environment = {**os.environ, "PKG_CONFIG_PATH": str(folder("pkgconfig", capsys))}
     flags = run(needed("pkg-config"), "--cflags", "mcb", env=environment).split()
     assert run("pkg-config", "--modversion", "mcb", env=environment) == f"{NUMBER}\n"
     run(compiler, EXAMPLES / "score.c", *flags, "-o", tmp_path / "score")

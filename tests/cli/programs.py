@@ -90,13 +90,16 @@ def start(program, *arguments, cwd=None):
 
 def until_it_waits(process):
     """Wait until a program that was started sleeps, and takes no time: it waits for what the test has to do."""
-    before, since = None, time.monotonic()
+    before = None
+    since = time.monotonic()
     while time.monotonic() - since < 0.3:
         assert process.poll() is None, process.communicate()
         fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-        state, times = fields[0], fields[11:13]
+        state = fields[0]
+        times = fields[11:13]
         if state != "S" or times != before:
-            before, since = times, time.monotonic()
+            before = times
+            since = time.monotonic()
         time.sleep(0.02)
 
 

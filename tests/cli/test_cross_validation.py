@@ -24,14 +24,16 @@ def test_cross_validation_prints_libsvms_line_mean_and_deviation_and_writes_noth
     assert runs[0].stdout == runs[1].stdout
     data = load_svmlight(files / "train.svm")
     for done, seed in zip(runs, (0, 0, 8), strict=True):
-        hits, losses = [], []
+        hits = []
+        losses = []
         for train, held in StratifiedKFold(4, shuffle=True, random_state=seed).split(
             data.X, data.y
         ):
             model = MCBoostClassifier(n_estimators=15).fit(data.X[train], data.y[train])
             hits.append(model.predict(data.X[held]) == data.y[held])
             losses.append(log_loss(data.y[held], model.predict_proba(data.X[held])))
-        wrong, words = [100 * (1 - part.mean()) for part in hits], "(mean and deviation of 4 folds)"
+        wrong = [100 * (1 - part.mean()) for part in hits]
+        words = "(mean and deviation of 4 folds)"
         assert done.stdout == (
             f"Cross Validation Accuracy = {100 * np.concatenate(hits).mean():g}%\n"
             f"Cross Validation Error = {np.mean(wrong):.4g}% +- {np.std(wrong, ddof=1):.3g}% {words}\n"

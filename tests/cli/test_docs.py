@@ -49,7 +49,8 @@ def options_of(name):
         text, _, details = action.help.replace("%%", "%").rstrip(")").rpartition(" (")
         before, _, default = details.partition("default: ")
         if not default:  # --libsvm-c has none
-            text, before = action.help, ""
+            text = action.help
+            before = ""
         default, _, remark = default.partition("; ")
         shown = Formatter(prog="")._format_action_invocation(action)
         details = "; ".join(part for part in (before.strip("; "), remark) if part)
@@ -83,7 +84,8 @@ def listed(names):
 
 def options_page():
     """An entry for each option of the algorithms, and a table of the options that each algorithm has."""
-    entries, parts = {}, []
+    entries = {}
+    parts = []
     for name in sorted(REGISTRY):
         for option, (shown, details, text, default) in options_of(name).items():
             texts = entries.setdefault(option.replace("--no-", "--"), {})

@@ -58,7 +58,8 @@ def decoded(model, sums):
 
 
 def by_trees(model, x):
-    F, columns = np.array(model["bias"]), np.zeros(len(model["code"] or ()))
+    F = np.array(model["bias"])
+    columns = np.zeros(len(model["code"] or ()))
     for tree in model["trees"]:
         value = leaf(tree["nodes"], x)
         if tree["class"] is None:
@@ -91,7 +92,8 @@ def by_coefficients(model, x):
 
 
 def by_kernel(model, x):
-    about, F = model["kernel"], np.array(model["bias"])
+    about = model["kernel"]
+    F = np.array(model["bias"])
     if model["scale"] is not None:
         x = ((x - np.array(model["scale"]["offset"])) * np.array(model["scale"]["factor"])).astype(
             np.float32
@@ -125,15 +127,14 @@ def test_scores_follow_from_the_dump(files, tmp_path, options):
     (tmp_path / "t.svm").write_text(rows)
     done = call("train", "-q", "-n", 9, "-a", *options.split(), "t.svm", "m.mcb", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    model, found = load_model(tmp_path / "m.mcb"), dumped("m.mcb", tmp_path)
+    model = load_model(tmp_path / "m.mcb")
+    found = dumped("m.mcb", tmp_path)
     X = load_svmlight(files / "test.svm").X
     exact = options not in MACHINES and found["decoder"] != "exp"
     if options not in MACHINES:
         X[::7, 1] = X[::5, 3] = np.nan
-    expected, scores = (
-        model.raw_scores(X),
-        np.array([RULES[found["kind"]](found, x) for x in X.astype(float)]),
-    )
+    expected = model.raw_scores(X)
+    scores = np.array([RULES[found["kind"]](found, x) for x in X.astype(float)])
     if exact:
         assert np.array_equal(scores, expected)
     else:
@@ -185,10 +186,8 @@ def test_text_has_a_line_for_every_node(files, tmp_path):
         ).returncode
         == 0
     )
-    text, found = (
-        call("info", "--dump", "text", "m.mcb", cwd=tmp_path).stdout.splitlines(),
-        dumped("m.mcb", tmp_path),
-    )
+    text = call("info", "--dump", "text", "m.mcb", cwd=tmp_path).stdout.splitlines()
+    found = dumped("m.mcb", tmp_path)
     begin = next(i for i, line in enumerate(text) if line.startswith("tree 0"))
     assert [line.split(" ", 1)[0] for line in text[:begin]] == [
         n for n in found if n not in ("feature_names", "trees")
@@ -236,7 +235,8 @@ def test_chains_of_any_depth(tmp_path):
     builder.add_tree([0] * n, np.arange(n), [False] * n, np.ones(n, int), np.arange(n + 1) * 0.5, 0)
     builder.end_round()
     Model.from_ensemble(builder.freeze(), [0, 1]).save(tmp_path / "deep.mcb")
-    model, found = load_model(tmp_path / "deep.mcb"), dumped("deep.mcb", tmp_path)
+    model = load_model(tmp_path / "deep.mcb")
+    found = dumped("deep.mcb", tmp_path)
     x = np.array([[17.5], [4999.5], [-1.0]])
     assert [by_trees(found, row).tolist() for row in x] == model.raw_scores(x).tolist()
     assert len(call("info", "--dump", "text", "deep.mcb", cwd=tmp_path).stdout.splitlines()) > 2 * n

@@ -127,12 +127,10 @@ def test_linear_machines_need_no_preparation(files, blobs, tmp_path, stream):
 
 
 def test_what_cannot_be_had_is_refused(early, files, tmp_path):
-    trees, exits, rows, out = (
-        early / "trees.mcb",
-        early / "exits.mcb",
-        files / "test.svm",
-        tmp_path / "out",
-    )
+    trees = early / "trees.mcb"
+    exits = early / "exits.mcb"
+    rows = files / "test.svm"
+    out = tmp_path / "out"
     for program, arguments, status, message in (
         (
             "predict",
@@ -202,7 +200,9 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
 
 
 def test_models_that_cannot_have_exits_are_named(early, files, tmp_path):
-    packed, kernel, out = tmp_path / "packed.mcb", tmp_path / "kernel.mcb", tmp_path / "out"
+    packed = tmp_path / "packed.mcb"
+    kernel = tmp_path / "kernel.mcb"
+    out = tmp_path / "out"
     assert (
         call(
             "convert", "--layout", "packed", "--leaves", "int8", early / "trees.mcb", packed

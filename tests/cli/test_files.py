@@ -27,7 +27,8 @@ class Case:
     """One cell: a folder with inputs, a path with something at it, and what was there before."""
 
     def __init__(self, folder, files):
-        self.folder, self.work = folder, folder / "work"
+        self.folder = folder
+        self.work = folder / "work"
         self.work.mkdir()
         shutil.copy(files / "train.svm", self.work)
         shutil.copy(files / "test.svm", self.work)
@@ -109,15 +110,6 @@ def old_content(case, column):
 def regular_file(case, column):
     case.path.write_bytes(old_content(case, column))
     yield
-
-
-@contextlib.contextmanager
-def read_only_file(case, column):
-    case.path.write_bytes(old_content(case, column))
-    case.path.chmod(0o444)
-    yield
-    if column != "`--checkpoint`":  # removed at the end
-        assert stat.S_IMODE(case.path.stat().st_mode) == 0o444
 
 
 @contextlib.contextmanager
@@ -221,7 +213,6 @@ def same_as_input(case, column):
 
 ROWS = {
     "regular file": regular_file,
-    "read-only file": read_only_file,
     "symbolic link": symbolic_link,
     "device": device,
     "disk device": disk_device,

@@ -17,7 +17,7 @@ from pymcboost.data.svmlines import Lines
 from pymcboost.data.tables import read_table
 from pymcboost.registry import get_class
 from pymcboost.training.labels import METRICS
-from pymcboost.training.metrics import Held
+from pymcboost.training.metrics import ValidationSet
 from pymcboost.training.strata import stratified
 
 NAMES = np.array([-3, 1, 4, 10, 700])
@@ -250,12 +250,14 @@ def test_answers_that_are_for_one_label(lists, tmp_path, option):
 
 def folds(X, Y, n, **params):
     """Exact match of all rows; of the folds Hamming loss, cross-entropy, micro and macro F1, precision at 1, 3, 5."""
-    whole, found = 0, []
+    whole = 0
+    found = []
     for train, held in stratified(np.zeros(len(Y)), n, 0):
         model = VectorTreeBoostClassifier(loss="logistic", random_state=0, **params).fit(
             X[train], Y[train]
         )
-        given, P = model.predict(X[held]), model.predict_proba(X[held])
+        given = model.predict(X[held])
+        P = model.predict_proba(X[held])
         whole += (given == Y[held]).all(axis=1).sum()
         loss = -np.log(np.where(Y[held] > 0, P, 1 - P)).mean()
         f1 = [
@@ -377,10 +379,12 @@ def test_a_search_of_other_algorithms(lists, tmp_path):
 
 def test_measures_are_the_metrics_of_the_history():
     rng = np.random.default_rng(0)
-    scores, has = rng.normal(size=(40, 7)), (rng.random((40, 7)) < 0.3).astype(np.uint8)
-    has[:, 2], has[5] = 0, 0
+    scores = rng.normal(size=(40, 7))
+    has = (rng.random((40, 7)) < 0.3).astype(np.uint8)
+    has[:, 2] = 0
+    has[5] = 0
     found = measures(scores, np.zeros(7), has)
-    held = Held("", None, None, has, None)
+    held = ValidationSet("", None, None, has, None)
     assert set(found) == set(METRICS) - {"error"}
     for name, value in found.items():
         assert value == pytest.approx(METRICS[name](scores, held, None), rel=1e-12), name

@@ -18,7 +18,8 @@ from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 @pytest.fixture
 def scored(files):
     """Model of the files fixture, its test data, raw scores and probabilities in Python."""
-    model, data = load_model(files / "model.mcb"), load_svmlight(files / "test.svm")
+    model = load_model(files / "model.mcb")
+    data = load_svmlight(files / "test.svm")
     return model, data, model.raw_scores(data.X), model.predict_proba(data.X)
 
 

@@ -131,7 +131,8 @@ def test_what_has_no_ranges(arguments, words, capsys):
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7, 50])
 def test_ranges_of_a_file_have_each_line_once(tmp_path, parts):
-    path, rng = tmp_path / "lines", np.random.default_rng(0)
+    path = tmp_path / "lines"
+    rng = np.random.default_rng(0)
     for end in (b"", b"\n"):
         lines = [b"x" * n for n in rng.integers(0, 9, 20).tolist()]
         path.write_bytes(b"\n".join([*lines, b"last"]) + end)

@@ -18,7 +18,8 @@ def figure(value):
 
 @pytest.mark.parametrize("option", [[], ["-b", 1], ["-d", 1]])
 def test_figures(files, tmp_path, option):
-    model, data = load_model(files / "model.mcb"), load_svmlight(files / "test.svm")
+    model = load_model(files / "model.mcb")
+    data = load_svmlight(files / "test.svm")
     done = call(
         "predict", "--report", *option, files / "test.svm", files / "model.mcb", "out", cwd=tmp_path
     )
@@ -27,7 +28,8 @@ def test_figures(files, tmp_path, option):
     plain = call("predict", *option, files / "test.svm", files / "model.mcb", "same", cwd=tmp_path)
     assert accuracy + "\n" == plain.stdout
     assert (tmp_path / "out").read_bytes() == (tmp_path / "same").read_bytes()
-    predicted, proba = model.predict(data.X), model.predict_proba(data.X)
+    predicted = model.predict(data.X)
+    proba = model.predict_proba(data.X)
     loss = -np.log(np.maximum(proba[np.arange(60), np.searchsorted(model.classes_, data.y)], LEAST))
     precision, recall, _, rows = precision_recall_fscore_support(data.y, predicted)
     assert lines[0].split() == ["class", "rows", "recall", "precision", "log", "loss"]
@@ -48,7 +50,8 @@ def test_figures(files, tmp_path, option):
 
 
 def test_unknown_labels_missing_labels_and_classes_without_rows(files, tmp_path):
-    model, data = load_model(files / "model.mcb"), load_svmlight(files / "test.svm")
+    model = load_model(files / "model.mcb")
+    data = load_svmlight(files / "test.svm")
     rows = data.X[data.y == 2][:6]
     write_svm(tmp_path / "t.svm", rows, [2, 2, 2, 99, 98, None])
     done = call("predict", "--report", "t.svm", files / "model.mcb", "out", cwd=tmp_path)

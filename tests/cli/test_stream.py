@@ -18,7 +18,8 @@ from pymcboost import MCBoostClassifier, Model, load_svmlight
 @pytest.mark.parametrize("options", [[], ["-d", 1], ["-b", 1], ["-d", 1, "--rounds", 3]])
 def test_same_lines_as_of_a_file(files, tmp_path, options):
     arguments = [*options, files / "test.svm", files / "model.mcb", "-"]
-    whole, one_by_one = call("predict", *arguments), call("predict", "--stream", *arguments)
+    whole = call("predict", *arguments)
+    one_by_one = call("predict", "--stream", *arguments)
     assert (one_by_one.returncode, one_by_one.stdout) == (0, whole.stdout)
     assert one_by_one.stderr == whole.stderr
     done = run(

@@ -717,7 +717,7 @@ def test_calibrated_models(files, tmp_path, algorithm, layout):
 
 
 def test_interrupt_of_the_calibration_saves_all_rounds_without_it(files, tmp_path, monkeypatch):
-    def interrupt(*given):
+    def interrupt(*args, **named):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("pymcboost.training.calibration.held_scores", interrupt)

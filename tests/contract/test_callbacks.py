@@ -32,8 +32,12 @@ from pymcboost.training import estimator as estimators
 (MartClassifier,) = as_published(MartClassifier)
 
 X, y = load_digits(return_X_y=True)
-X, y = X[:400].astype(np.float32), y[:400]
-X_TRAIN, Y_TRAIN, X_VAL, Y_VAL = X[:300], y[:300], X[300:], y[300:]
+X = X[:400].astype(np.float32)
+y = y[:400]
+X_TRAIN = X[:300]
+Y_TRAIN = y[:300]
+X_VAL = X[300:]
+Y_VAL = y[300:]
 VALIDATION = {"X_val": X_VAL, "y_val": Y_VAL}
 WITH_RATE = [
     name for name in ALGORITHMS if "learning_rate" in inspect.signature(get_class(name)).parameters
@@ -44,7 +48,8 @@ class Clock:
     """Time that goes on by a second whenever it is read."""
 
     def __init__(self, step=1.0):
-        self.now, self.step = 0.0, step
+        self.now = 0.0
+        self.step = step
 
     def monotonic(self):
         self.now += self.step
@@ -381,7 +386,7 @@ def test_a_time_limit_ends_the_training_after_the_round(monkeypatch):
 def test_folds_of_the_calibration_have_the_rounds_of_the_model(monkeypatch):
     asked = []
 
-    def of_folds(estimator, inputs, seed, rounds, *more):
+    def of_folds(estimator, inputs, seed, rounds, **named):
         asked.append(rounds)
         return 1.0, None
 
@@ -587,7 +592,8 @@ def test_a_live_plot_without_matplotlib_says_so(monkeypatch):
 
 def test_callbacks_of_several_trainings_at_a_time():
     """What a search gives to all its fits is one object."""
-    shared, time_limit = TrainingLoss(), TimeLimit(1e6)
+    shared = TrainingLoss()
+    time_limit = TimeLimit(1e6)
     expected = (
         MCBoostClassifier(n_estimators=3).fit(X_TRAIN, Y_TRAIN, callbacks=[TrainingLoss()]).history_
     )

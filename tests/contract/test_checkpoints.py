@@ -56,7 +56,8 @@ def some_data(K=4, m=240, d=6, seed=0):
 
 def stop_after(monkeypatch, cls, rounds):
     """Make Ctrl-C come inside a round, after its trees have been added."""
-    original, count = cls.booster.round, [0]
+    original = cls.booster.round
+    count = [0]
 
     def interrupted(self):
         found = original(self)
@@ -147,7 +148,8 @@ def test_ctrl_c_after_the_rounds_leaves_them(name, more, rounds, of, tmp_path, m
         monkeypatch.setattr(cls.booster, "restart_every", 4)
     X, y = some_data()
     y = (y[:, None] == np.unique(y)).astype(int) if "decision_threshold" in more else y
-    params, done = {"n_estimators": 18, "random_state": 3, **more}, []
+    params = {"n_estimators": 18, "random_state": 3, **more}
+    done = []
     counts = SimpleNamespace(after_round=lambda state: done.append(state.n_rounds))
     with monkeypatch.context() as patch:
         patch.setattr(f"pymcboost.training.{of}", interrupt)
@@ -165,7 +167,8 @@ def interrupt(*given):
 
 def test_ctrl_c_while_the_last_file_is_written_leaves_the_best_rounds(tmp_path, monkeypatch):
     more = {"early_stopping": True, "n_iter_no_change": 5, "random_state": 3}
-    model, best = get_class("mart")(n_estimators=40, **more), whole(get_class("mart"), 40, more)
+    model = get_class("mart")(n_estimators=40, **more)
+    best = whole(get_class("mart"), 40, more)
     monkeypatch.setattr("pymcboost.files.write", interrupt)
     with pytest.raises(KeyboardInterrupt):
         Checkpoint(tmp_path / "m").fit(model, *some_data())
@@ -235,20 +238,16 @@ def test_a_training_that_has_ended_stays_so(name, weak_learner, tmp_path):
     if weak_learner == "tree" and "weak_learner" not in cls().get_params():
         pytest.skip("no such parameter")
     X = np.arange(60.0)[:, None]
-    y, more = (
-        (X[:, 0] // 20).astype(int),
-        {"weak_learner": "tree"} if weak_learner == "tree" else {},
-    )
+    y = (X[:, 0] // 20).astype(int)
+    more = {"weak_learner": "tree"} if weak_learner == "tree" else {}
     first = cls(n_estimators=5, random_state=0, **more).fit(X, y)
     for _ in range(3):
         agree(
             Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=5, random_state=0, **more), X, y),
             first,
         )
-    again, rounds = (
-        cls(n_estimators=5, random_state=0, warm_start=True, **more),
-        first.n_estimators_,
-    )
+    again = cls(n_estimators=5, random_state=0, warm_start=True, **more)
+    rounds = first.n_estimators_
     assert [again.fit(X, y).n_estimators_ for _ in range(3)] == [rounds] * 3
 
 
@@ -256,7 +255,9 @@ def test_draws_without_a_seed_go_on(tmp_path, monkeypatch):
     """random_state=None draws one seed for the whole training, in the first process."""
     cls = get_class("mart")
     X, y = some_data()
-    parts, ends, draw = [], [], cls.booster.draw
+    parts = []
+    ends = []
+    draw = cls.booster.draw
     monkeypatch.setattr(cls.booster, "draw", lambda self: parts.append(self.seed) or draw(self))
     for stop in (3, 3, 99):
         with monkeypatch.context() as patch:
@@ -453,7 +454,8 @@ def test_defaults_that_the_file_spells_out_are_no_difference(name, tmp_path, mon
     if cls()._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 1)
     Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=1, random_state=0), *some_data(m=60))
-    model, defaults = load_model(tmp_path / "m"), cls().get_params()
+    model = load_model(tmp_path / "m")
+    defaults = cls().get_params()
     meta = model.meta
     meta["params"] |= {name: defaults[name] for name in WHERE_SET & {*defaults}}
     del meta["params"]["early_stopping"]
@@ -492,10 +494,8 @@ class Halves:
 )
 def test_splitters_have_no_address_in_the_file(make, tmp_path):
     for cv in [make(), make()]:  # at two addresses
-        new, checkpoint = (
-            get_class("vector-tree")(n_estimators=2, cv=cv),
-            Checkpoint(tmp_path / "m", 0),
-        )
+        new = get_class("vector-tree")(n_estimators=2, cv=cv)
+        checkpoint = Checkpoint(tmp_path / "m", 0)
         assert " at 0x" not in checkpoint.fit(new, *some_data()).model_.meta["params"]["cv"]
     assert checkpoint.resumed == 2
 
@@ -650,7 +650,8 @@ def test_a_file_that_cannot_be_made_is_an_error_at_once(tmp_path):
 
 def test_a_file_that_cannot_be_written_later_costs_a_warning(tmp_path):
     X, y = some_data()
-    cls, folder = get_class("mart"), tmp_path / "gone"
+    cls = get_class("mart")
+    folder = tmp_path / "gone"
     folder.mkdir()
     remover = SimpleNamespace(
         after_round=lambda state: folder.rmdir() if state.n_rounds == 1 else None
@@ -700,18 +701,22 @@ def test_the_estimator_keeps_nothing_of_it(tmp_path):
 @pytest.mark.parametrize("name", ["abc-mart", "mcboost"])
 def test_killed_again_and_again(name, tmp_path, monkeypatch):
     """The process dies at random moments; whatever it was doing, the next one goes on."""
-    cls, path = get_class(name), tmp_path / "m.part"
+    cls = get_class(name)
+    path = tmp_path / "m.part"
     if cls()._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 8)
     seed = time.time_ns()
     rng = np.random.default_rng(seed)
     X, y = some_data(m=2000, d=10)
     whole = cls(n_estimators=48, random_state=0).fit(X, y).model_.to_bytes()
-    rounds, killed, longest = [0], 0, 0.15
+    rounds = [0]
+    killed = 0
+    longest = 0.15
     while rounds[-1] < 40 or not killed:
         if rounds[-1] >= 40:  # done before it could be killed: anew, with less time
             path.unlink()
-            rounds, longest = [0], longest / 2
+            rounds = [0]
+            longest = longest / 2
         child = os.fork()
         if not child:
             Checkpoint(path, 0).fit(cls(n_estimators=48, random_state=0), X, y)
@@ -743,7 +748,8 @@ def test_a_schedule_of_a_finished_checkpoint_is_not_asked_again(tmp_path):
 
 def test_a_checkpoint_takes_chunks_and_other_callbacks(tmp_path):
     X, y = some_data()
-    new, rounds = get_class("vector-tree")(n_estimators=2, calibrate=None), []
+    new = get_class("vector-tree")(n_estimators=2, calibrate=None)
+    rounds = []
     seen = SimpleNamespace(after_round=lambda state: rounds.append(state.n_rounds))
     Checkpoint(tmp_path / "m").fit(new, Dataset.from_blocks(lambda: [(X, y)]), callbacks=[seen])
     assert rounds == [1, 2]

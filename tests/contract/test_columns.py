@@ -44,7 +44,10 @@ class Table:
     """What pyarrow's tables have of what is used here."""
 
     def __init__(self, X, names):
-        self.X, self.column_names, self.columns, self.shape = X, names, list(X.T), X.shape
+        self.X = X
+        self.column_names = names
+        self.columns = list(X.T)
+        self.shape = X.shape
 
     def select(self, names):
         """Some columns."""
@@ -67,7 +70,8 @@ def model():
 def test_a_saved_model_puts_columns_in_order_by_name(kind, model, tmp_path):
     X, _ = some_data()
     model.save(tmp_path / "model.mcb")
-    loaded, order = load_model(tmp_path / "model.mcb"), [2, 0, 1]
+    loaded = load_model(tmp_path / "model.mcb")
+    order = [2, 0, 1]
     names = [NAMES[j] for j in order]
     frame = Table(X[:, order], names) if kind == "table" else frame_of(kind, X[:, order], names)
     assert loaded.feature_names == NAMES
@@ -191,10 +195,8 @@ def test_infinite_and_missing_values_are_named():
 def test_columns_of_dates_are_refused_alone_and_among_others(model):
     X, y = some_data()
     dates = pandas.date_range("2026-03-01", periods=len(y), freq="h")
-    alone, among = (
-        pandas.DataFrame({"when": dates}),
-        pandas.DataFrame(X, columns=NAMES).assign(fuel=dates),
-    )
+    alone = pandas.DataFrame({"when": dates})
+    among = pandas.DataFrame(X, columns=NAMES).assign(fuel=dates)
     message = r"is a date or a time \(row 0\); give the time since a reference date"
     for X in (
         alone,
@@ -237,7 +239,8 @@ def warnings_of(call):
 @pytest.mark.parametrize("cls", [MartClassifier, SAMMEClassifier, VectorTreeBoostClassifier])
 def test_time_stamps_that_merge_are_named_with_a_remedy(cls):
     time, y, other = time_stamps()
-    X, model = scipy.sparse.csr_array(np.column_stack((other, time))), cls(n_estimators=20)
+    X = scipy.sparse.csr_array(np.column_stack((other, time)))
+    model = cls(n_estimators=20)
     message = r"Column 1 \(from 0\): \d+ distinct values of a sample become \d+; subtract 1700000000 before fit and pre"
     with pytest.warns(UserWarning, match=message) as caught:
         low = model.fit(X, y).score(X, y)
@@ -321,7 +324,8 @@ def test_two_values_and_integers_that_merge_are_noticed():
 
 
 def test_numbers_that_lose_nothing_are_not_warned_of():
-    rng, m = np.random.default_rng(2), 4000
+    rng = np.random.default_rng(2)
+    m = 4000
     harmless = [
         rng.normal(size=(m, 5)),
         rng.uniform(0.99, 1.01, size=(m, 5)),

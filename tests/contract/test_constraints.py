@@ -31,9 +31,11 @@ def data(K, d=5, m=900, seed=1, missing=False):
 
 def paths(model):
     """Sets of columns on the paths to all leaves."""
-    trees, found = model.ensemble, []
+    trees = model.ensemble
+    found = []
     for t in range(len(trees.offset) - 1):
-        begin, end = int(trees.offset[t]), int(trees.offset[t + 1])
+        begin = int(trees.offset[t])
+        end = int(trees.offset[t + 1])
         feature, right = trees.feature[begin:end], trees.right[begin:end]
         waiting = [(0, end - begin, frozenset())]
         while waiting:
@@ -41,7 +43,8 @@ def paths(model):
             if first == last:
                 found.append(above)
                 continue
-            here, middle = above | {int(feature[first])}, first + int(right[first])
+            here = above | {int(feature[first])}
+            middle = first + int(right[first])
             waiting += [(first + 1, middle, here), (middle, last, here)]
     return found
 
@@ -108,8 +111,10 @@ def pairs(X, column, rng):
 def test_scores_of_random_pairs_are_in_order(K, signs):
     X, y = data(K, missing=K == 3)
     model = VectorTreeBoostClassifier(**PLAIN, learning_rate=0.3, max_leaf_nodes=25)
-    free, bound = clone(model).fit(X, y), clone(model).set_params(monotonic_cst=signs).fit(X, y)
-    rng, broken = np.random.default_rng(0), 0
+    free = clone(model).fit(X, y)
+    bound = clone(model).set_params(monotonic_cst=signs).fit(X, y)
+    rng = np.random.default_rng(0)
+    broken = 0
     for column, one in signs.items():
         k, sign = one if isinstance(one, tuple) else (1, one)
         low, high = pairs(X, column, rng)
@@ -153,7 +158,8 @@ def test_a_constraint_that_is_true_does_not_cost(K):
     score = np.column_stack([np.sin(2 * X[:, 2 + k % 3] + k) for k in range(K)])
     score[:, 1] = 1.5 * np.tanh(X[:, 0])
     y = (score + 0.7 * rng.gumbel(size=score.shape)).argmax(axis=1)
-    model, losses = VectorTreeBoostClassifier(n_estimators=60, random_state=0, calibrate=None), []
+    model = VectorTreeBoostClassifier(n_estimators=60, random_state=0, calibrate=None)
+    losses = []
     for signs in (None, {0: (1, 1)}):
         fitted = clone(model).set_params(monotonic_cst=signs).fit(X[:1000], y[:1000])
         losses.append(log_loss(y[1000:], fitted.predict_proba(X[1000:])))
@@ -171,10 +177,8 @@ def test_each_label_is_bounded_by_its_own_score():
     y = (rng.random((400, 3)) < np.column_stack((up, 1 - other, 4 * other * (1 - other)))).astype(
         int
     )
-    model, losses = (
-        VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40, "loss": "logistic"}),
-        [],
-    )
+    model = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40, "loss": "logistic"})
+    losses = []
     low, high = pairs(X, 0, rng)
     for signs in (None, {0: (0, 1), 1: (1, -1)}):
         model.set_params(monotonic_cst=signs).fit(X[:200], y[:200])
@@ -193,7 +197,8 @@ def test_a_loss_of_ones_own_that_a_shift_changes():
     y = (
         np.column_stack((2 * X[:, 0], 0 * X[:, 0], np.sin(2 * X[:, 1]))) + rng.gumbel(size=X.shape)
     ).argmax(axis=1)
-    model, losses = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 80}, loss=squared), []
+    model = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 80}, loss=squared)
+    losses = []
     for signs in (None, {0: (0, 1)}):
         scores = (
             model.set_params(monotonic_cst=signs).fit(X[:400], y[:400]).decision_function(X[400:])

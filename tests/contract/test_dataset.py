@@ -85,7 +85,8 @@ def test_one_dataset_serves_many_fits(cls):
 def test_a_frame_with_categories():
     X, y = frame()
     data = Dataset(X, y)
-    estimator, other = quick().fit(data), quick().fit(X, y)
+    estimator = quick().fit(data)
+    other = quick().fit(X, y)
     assert bytes_of(estimator) == bytes_of(other)
     assert estimator.feature_names_in_.tolist() == ["size", "colour"]
     np.testing.assert_array_equal(
@@ -132,10 +133,8 @@ def test_a_subset_of_small_data_is_searched_like_its_rows():
     X, y = rows()
     part = np.arange(0, 400, 2)
     params = {"subsample": 1.0, "max_features": 1.0, "calibrate": None}
-    by_subset, by_rows = (
-        quick(**params).fit(Dataset(X, y).subset(part)),
-        quick(**params).fit(X[part], y[part]),
-    )
+    by_subset = quick(**params).fit(Dataset(X, y).subset(part))
+    by_rows = quick(**params).fit(X[part], y[part])
     np.testing.assert_array_equal(by_subset.decision_function(X), by_rows.decision_function(X))
 
 

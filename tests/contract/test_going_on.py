@@ -27,14 +27,12 @@ from pymcboost.model.model import Model
 
 X, y = load_digits(return_X_y=True)
 X = X.astype(np.float32)
-OLD_X, OLD_Y, NEW_X, NEW_Y, TEST_X, TEST_Y = (
-    X[:500],
-    y[:500],
-    X[500:1000],
-    y[500:1000],
-    X[1000:],
-    y[1000:],
-)
+OLD_X = X[:500]
+OLD_Y = y[:500]
+NEW_X = X[500:1000]
+NEW_Y = y[500:1000]
+TEST_X = X[1000:]
+TEST_Y = y[1000:]
 
 
 def can(name):
@@ -137,7 +135,8 @@ def test_the_temperature_comes_from_folds_that_go_on_too():
     model = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(
         X[new], y[new], init_model=first
     )
-    plain, best = model.model_.with_temperature(None), model.model_.calibrated(X[test], y[test])
+    plain = model.model_.with_temperature(None)
+    best = model.model_.calibrated(X[test], y[test])
     losses = [log_loss(y[test], one.predict_proba(X[test])) for one in (plain, model.model_, best)]
     assert losses[1] < losses[0]
     assert abs(np.log(model.model_.temperature / best.temperature)) < 0.2
@@ -259,7 +258,8 @@ def test_named_columns_and_weights_of_classes_without_new_rows():
     cst = {"interaction_cst": [["a", "b"], ["c", "d"]], "calibrate": None}
     model = VectorTreeBoostClassifier(n_estimators=3, random_state=0, **cst).fit(frame, OLD_Y)
     assert model.refit_leaves(frame[::2], OLD_Y[::2]).n_estimators_ == 3
-    costs, part = {"class_weight": {label: 1.0 + label for label in range(10)}}, NEW_Y < 7
+    costs = {"class_weight": {label: 1.0 + label for label in range(10)}}
+    part = NEW_Y < 7
     first = MartClassifier(n_estimators=2, random_state=0, **costs).fit(OLD_X, OLD_Y)
     weight = 1.0 + NEW_Y[part]
     plain = [MartClassifier(n_estimators=2, random_state=0) for _ in range(2)]
@@ -282,11 +282,10 @@ def test_named_columns_and_weights_of_classes_without_new_rows():
 def test_unsigned_labels_are_those_of_a_model_of_signed_ones():
     """float64 does not tell them apart."""
     part = OLD_Y < 3
-    X, labels = OLD_X[part], np.array([5, 2**53, 2**53 + 1])[OLD_Y[part]]
-    first, unsigned = (
-        MartClassifier(n_estimators=2, calibrate=None).fit(X, labels),
-        labels.astype(np.uint64),
-    )
+    X = OLD_X[part]
+    labels = np.array([5, 2**53, 2**53 + 1])[OLD_Y[part]]
+    first = MartClassifier(n_estimators=2, calibrate=None).fit(X, labels)
+    unsigned = labels.astype(np.uint64)
     one, other = (
         MartClassifier(n_estimators=2).fit(X, its, init_model=first).model_
         for its in (labels, unsigned)
@@ -433,10 +432,8 @@ def test_frames_with_categories_and_other_columns_are_refused_by_their_columns(c
             "c": np.array(["x", "y", "z"])[np.arange(60) % 3],
         }
     )
-    y, params = (
-        np.arange(60) % 3,
-        {"n_estimators": 2, "calibrate": None, "categorical_features": ["c"]},
-    )
+    y = np.arange(60) % 3
+    params = {"n_estimators": 2, "calibrate": None, "categorical_features": ["c"]}
     model = VectorTreeBoostClassifier(**params).fit(X, y)
     calls = {
         "predict": model.predict,

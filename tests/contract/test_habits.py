@@ -39,7 +39,8 @@ from pymcboost.model.model import Model
 (MartClassifier,) = as_published(MartClassifier)
 
 X, y = load_digits(return_X_y=True)
-X, y = X[:300].astype(np.float32), y[:300]
+X = X[:300].astype(np.float32)
+y = y[:300]
 # Missing values on either side of splits.
 HOLES = X.copy()
 HOLES[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
@@ -53,7 +54,9 @@ def fitted(request):
 
 def walk(tree, row):
     """Numbers of the nodes that a row passes in a tree of the dump, and which of the leaves it comes to."""
-    nodes, at, passed = tree["nodes"], 0, []
+    nodes = tree["nodes"]
+    at = 0
+    passed = []
     while "value" not in nodes[at]:
         passed.append(at)
         node = nodes[at]
@@ -221,7 +224,9 @@ class Shared:
     """An array of which other libraries learn by DLPack alone, as the array API asks for."""
 
     def __init__(self, array):
-        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+        self.array = array
+        self.shape = array.shape
+        self.dtype = array.dtype
 
     def __len__(self):
         return len(self.array)
@@ -295,7 +300,8 @@ def test_every_argument_of_fit_can_be_asked_for(name, routing):
 
 
 def test_arguments_go_through_searches_and_pipelines(routing):
-    sees, weight = Sees(), np.arange(len(y)) % 3 + 1.0
+    sees = Sees()
+    weight = np.arange(len(y)) % 3 + 1.0
     estimator = MartClassifier(n_estimators=3, n_iter_no_change=5, early_stopping=True)
     estimator.set_fit_request(**{**ALL, "groups": False}, sample_weight=True).set_score_request(
         sample_weight=True
@@ -351,7 +357,8 @@ def test_scorers_and_tags():
 @pytest.mark.parametrize("entry", registry.ALGORITHMS.values(), ids=lambda entry: entry.name)
 def test_html_links_to_the_reference(monkeypatch, entry):
     """Where the package's metadata name a site, and nowhere else."""
-    known, cls = Message(), registry.load(entry)
+    known = Message()
+    cls = registry.load(entry)
     monkeypatch.setattr(importlib.metadata, "metadata", lambda package: known)
     known["Project-URL"] = "Source, https://source.test/pymcboost"
     assert "/api/" not in cls()._repr_html_()
@@ -373,9 +380,12 @@ def test_html_has_no_link_without_an_installed_package(monkeypatch):
 @pytest.mark.parametrize("cls", [MartClassifier, MCBoostClassifier, VectorTreeBoostClassifier])
 def test_masked_values_are_missing_values(cls, integers):
     rng = np.random.default_rng(0)
-    X, y, mask = rng.normal(size=(60, 3)), rng.integers(0, 3, 60), rng.random((60, 3)) < 0.2
+    X = rng.normal(size=(60, 3))
+    y = rng.integers(0, 3, 60)
+    mask = rng.random((60, 3)) < 0.2
     X = (9 * X).astype(int) if integers else X
-    masked, with_nan = np.ma.masked_array(X, mask), np.where(mask, np.nan, X)
+    masked = np.ma.masked_array(X, mask)
+    with_nan = np.where(mask, np.nan, X)
     how = {"n_estimators": 3, "random_state": 0}
     one, other = (
         cls(**how).fit(masked, y, X_val=masked, y_val=y),
@@ -400,7 +410,8 @@ def test_labels_in_integers_of_pandas_own(kind):
     pandas = pytest.importorskip("pandas")
     if "pyarrow" in kind:
         pytest.importorskip("pyarrow")
-    rows, labels = X[:60], y[:60] == 3 if kind == "boolean" else 2**53 + y[:60] % 3
+    rows = X[:60]
+    labels = y[:60] == 3 if kind == "boolean" else 2**53 + y[:60] % 3
     given = pandas.Series(labels).astype(kind)
     how = {"n_estimators": 3, "random_state": 0, "calibrate": None, "scoring": "error"}
     expected = VectorTreeBoostClassifier(**how).fit(rows, labels, X_val=rows, y_val=labels)

@@ -95,14 +95,17 @@ def test_many_classes_whose_scores_are_held_in_single_precision(monkeypatch):
 @pytest.mark.parametrize("name", TAKERS)
 def test_zeros_are_as_none(name):
     X, y, _ = rows()
-    plain, begun = made(name).fit(X, y), made(name).fit(X, y, init_score=np.zeros((300, 3)))
+    plain = made(name).fit(X, y)
+    begun = made(name).fit(X, y, init_score=np.zeros((300, 3)))
     assert begun.model_.to_bytes() == plain.model_.to_bytes()
 
 
 def one_step(name, y, left, scores, rate):
     """What the first tree with the split ``left`` adds to the scores by hand: (K,) on its left and on its right."""
     p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    g, h, K = np.eye(p.shape[1])[y] - p, p * (1 - p), p.shape[1]
+    g = np.eye(p.shape[1])[y] - p
+    h = p * (1 - p)
+    K = p.shape[1]
     found = []
     for side in left, ~left:
         step = (K - 1) / K * g[side].sum(axis=0) / h[side].sum(axis=0)
@@ -196,7 +199,8 @@ def test_validation_sets_begin_at_theirs(name):
         X, y, init_score=scores, X_val=X_val, y_val=y_val, init_score_val=scores_val, callbacks=own,
         validation_sets={"other": (X, y, None, scores)},
     )  # fmt: skip
-    t, history = model.n_estimators_, model.history_
+    t = model.n_estimators_
+    history = model.history_
     scored = (
         model.decision_function(X_val, init_score=scores_val),
         model.predict_proba(X_val, init_score=scores_val),
@@ -269,7 +273,8 @@ class Watch:
         self.n_rounds = 0
 
     def after_round(self, state):
-        booster, K = state.booster, state.booster.data.n_classes
+        booster = state.booster
+        K = state.booster.data.n_classes
         held = booster.loss.F[:, :K] if hasattr(booster, "loss") else booster.trees.F.T
         assert np.array_equal(booster.scores(), held)
         self.n_rounds += 1
@@ -288,13 +293,12 @@ def test_checkpoints_go_on_to_the_same_bytes(name, tmp_path):
     X, y, scores = rows()
     more = {"early_stopping": True, "validation_fraction": 0.2}
     if name == "labels":
-        name, more, y = (
-            "VectorTreeBoostClassifier",
-            {"loss": "logistic"},
-            (X[:, :3] > 0.3).astype(int),
-        )
+        name = "VectorTreeBoostClassifier"
+        more = {"loss": "logistic"}
+        y = (X[:, :3] > 0.3).astype(int)
     if name == "narrow":
-        name, more = "VectorTreeBoostClassifier", {"max_leaf_entries": 2, "split_columns": 2}
+        name = "VectorTreeBoostClassifier"
+        more = {"max_leaf_entries": 2, "split_columns": 2}
     whole = made(name, **more).fit(
         X, y, init_score=scores, callbacks=[Checkpoint(tmp_path / "other")]
     )
@@ -318,7 +322,8 @@ def test_checkpoints_go_on_to_the_same_bytes(name, tmp_path):
 
 def test_a_checkpoint_knows_the_scores_of_the_validation_set(tmp_path):
     X, y, scores = rows()
-    file, held = tmp_path / "file", {"X_val": X, "y_val": y}
+    file = tmp_path / "file"
+    held = {"X_val": X, "y_val": y}
     with pytest.raises(KeyboardInterrupt):
         made("MartClassifier").fit(
             X,
@@ -427,10 +432,8 @@ def test_two_classes_may_have_one_number(name):
 @pytest.mark.parametrize("name", TAKERS)
 def test_datasets_hold_them(name):
     X, y, scores = rows()
-    data, model = (
-        Dataset(X, y, init_score=scores),
-        made(name, calibrate="temperature").fit(X, y, init_score=scores),
-    )
+    data = Dataset(X, y, init_score=scores)
+    model = made(name, calibrate="temperature").fit(X, y, init_score=scores)
     of_data = made(name, calibrate="temperature").fit(data)
     assert of_data.model_.to_bytes() == model.model_.to_bytes()
     part = slice(20, 90)

@@ -16,7 +16,8 @@ from pymcboost.registry import ALGORITHMS, load
 from pymcboost.training import memory
 
 # What is used lies between 1 / NEAR and NEAR times what is counted, some odds and ends aside.
-NEAR, SMALL = 1.3, 4e6
+NEAR = 1.3
+SMALL = 4e6
 TREES = (
     "mcboost", "piboost", "samme", "adaboost-m2", "adaboost-ml", "adaboost-mh", "adaboost-mo", "adaboost-ecc",
     "gentleboost", "gradboost",
@@ -237,9 +238,11 @@ def test_folds_take_no_more_than_the_training_and_two_copies_of_the_scores(algor
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_what_does_not_fit_is_refused_before_it_is_made(algorithm, monkeypatch):
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 4)), np.arange(200) % 5
+    X = rng.normal(size=(200, 4))
+    y = np.arange(200) % 5
     cls = load(ALGORITHMS[algorithm])
-    model, counted = cls(n_estimators=2, **FIXED.get(algorithm, {})), []
+    model = cls(n_estimators=2, **FIXED.get(algorithm, {}))
+    counted = []
     count = memory.refuse
     monkeypatch.setattr(
         memory, "refuse", lambda booster: counted.append(memory.needed(booster.memory()))
@@ -259,7 +262,8 @@ def test_what_does_not_fit_is_refused_before_it_is_made(algorithm, monkeypatch):
 
 def test_ten_thousand_classes_fit_with_few_entries_or_are_refused(monkeypatch):
     """100,000 rows: what is counted before anything is made."""
-    X, y = np.zeros((100_000, 2), dtype=np.float32), np.arange(100_000) % 10_000
+    X = np.zeros((100_000, 2), dtype=np.float32)
+    y = np.arange(100_000) % 10_000
     X[:, 0] = y % 7
     monkeypatch.setattr(memory, "available_memory", lambda: 7e9)
     monkeypatch.setattr(
@@ -302,7 +306,8 @@ def test_ten_thousand_classes_fit_with_few_entries_or_are_refused(monkeypatch):
 )
 def test_many_classes_are_refused_with_what_to_change(cls, what, remedy, monkeypatch):
     """Some hundred megabytes are said to be needed, and none are taken."""
-    X, y = np.arange(2000.0)[:, None] % 97, np.arange(2000)
+    X = np.arange(2000.0)[:, None] % 97
+    y = np.arange(2000)
     monkeypatch.setattr(memory, "available_memory", lambda: 100 << 20)
     tracemalloc.start()
     with pytest.raises(

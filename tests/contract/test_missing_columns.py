@@ -42,7 +42,8 @@ def with_gaps(*cells, m=120):
 
 def stop_after(monkeypatch, rounds):
     """Make Ctrl-C come inside a round, after its trees have been added."""
-    original, count = VectorTreeBoostClassifier.booster.round, [0]
+    original = VectorTreeBoostClassifier.booster.round
+    count = [0]
 
     def interrupted(self):
         done = original(self)

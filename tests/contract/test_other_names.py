@@ -23,7 +23,8 @@ from pymcboost import (
 from pymcboost.training.other_names import NAMES
 from pymcboost.training.parameters import parameters
 
-X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+X = np.random.default_rng(0).normal(size=(30, 2))
+y = np.arange(30) % 3
 CLASSES = {entry.name: registry.load(entry) for entry in registry.ALGORITHMS.values()}
 
 

@@ -20,7 +20,8 @@ from pymcboost import (
 
 
 def with_joblib(thing):
-    joblib, stream = importlib.import_module("joblib"), io.BytesIO()
+    joblib = importlib.import_module("joblib")
+    stream = io.BytesIO()
     joblib.dump(thing, stream, compress=3)
     stream.seek(0)
     return joblib.load(stream)

@@ -95,7 +95,8 @@ def test_one_metric_in_a_list_is_that_metric(given):
 
 
 def test_the_first_metric_ends_the_training_whatever_the_others_say():
-    up, down = range(1, 30), [0.5, 0.4, 0.3, 0.2]
+    up = range(1, 30)
+    down = [0.5, 0.4, 0.3, 0.2]
     how = {"n_estimators": 20, "early_stopping": True, "n_iter_no_change": 2}
     model = MartClassifier(**how, scoring={"down": scripted(*down), "up": scripted(*up)})
     model.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
@@ -138,7 +139,8 @@ def test_rows_with_any_number_of_labels():
 
 
 def test_functions_of_a_list_see_the_rows_as_they_were_given():
-    frame, seen = pandas.DataFrame(X, columns=list("abcde")), []
+    frame = pandas.DataFrame(X, columns=list("abcde"))
+    seen = []
 
     def look(model, rows, y):
         seen.append(list(rows.columns))
@@ -155,7 +157,8 @@ def test_functions_of_a_list_see_the_rows_as_they_were_given():
 
 
 def test_metrics_share_one_softmax(monkeypatch):
-    count, original = [], metrics.probabilities
+    count = []
+    original = metrics.probabilities
     monkeypatch.setattr(
         metrics, "probabilities", lambda *given: count.append(1) or original(*given)
     )
@@ -207,7 +210,6 @@ def test_the_first_metric_finds_the_rounds_and_folds_have_the_curves_of_all(cali
 
 @pytest.mark.parametrize("scoring", [THREE, {"nll": "log_loss", "right": "accuracy"}])
 @pytest.mark.parametrize("rounds", [12, "auto"])
-@pytest.mark.part(3)
 def test_a_checkpoint_gives_the_history_of_a_training_without_a_stop(rounds, scoring, tmp_path):
     def model(scoring=scoring):
         how = {"early_stopping": True} if rounds == 12 else {"n_iter_no_change": 4}
@@ -302,10 +304,8 @@ def test_workers_have_the_history_of_one(monkeypatch):
     }
 
     def fit(workers, scoring=THREE):
-        part, model = (
-            slice(workers.rank, None, workers.size),
-            VectorTreeBoostClassifier(**how, scoring=scoring),
-        )
+        part = slice(workers.rank, None, workers.size)
+        model = VectorTreeBoostClassifier(**how, scoring=scoring)
         return model.fit(X[part], Y[part], comm=workers)
 
     one, first, second = (part for size in (1, 2) for part in run(size, fit))

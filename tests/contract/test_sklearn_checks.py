@@ -94,7 +94,8 @@ OTHERS = [
 
 def other_parameters(check, estimator):
     """(parameters that replace those under test, why)."""
-    found, why = {}, ""
+    found = {}
+    why = ""
     for other in OTHERS:
         if check.startswith(other.check) and other.of(estimator):
             new = {
@@ -102,7 +103,8 @@ def other_parameters(check, estimator):
                 for k, v in other.parameters(estimator).items()
                 if estimator.get_params()[k] != v
             }
-            found, why = found | new, other.why if new else why
+            found = found | new
+            why = other.why if new else why
     return found, why
 
 

@@ -49,7 +49,8 @@ def stops():
                 found[f"`{path.relative_to(PACKAGE).as_posix()}`: `{code.co_qualname}`"] = True
 
     random = np.random.default_rng(0)
-    X, y = random.normal(size=SHAPE), random.integers(0, 3, SHAPE[0])
+    X = random.normal(size=SHAPE)
+    y = random.integers(0, 3, SHAPE[0])
     sys.setprofile(note)
     try:
         VectorTreeBoostClassifier(random_state=0).fit(X, y, callbacks=[StopTracing()])

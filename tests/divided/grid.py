@@ -12,7 +12,8 @@ import numpy as np
 import pymcboost
 from pymcboost import Dataset, registry
 
-ROWS, ROUNDS = 9000, 2
+ROWS = 9000
+ROUNDS = 2
 MORE = {
     "VectorTreeBoostClassifier": {
         "calibrate": "temperature",
@@ -79,7 +80,8 @@ def main(how, threads, where):
 
     from pymcboost.comm import MPIWorkers
 
-    comm, (X, y, weight) = MPI.COMM_WORLD, rows()
+    comm = MPI.COMM_WORLD
+    X, y, weight = rows()
     part = parts_of(y, comm.size, how)[comm.rank]
     workers = MPIWorkers(comm)
     for name in estimators():

@@ -16,7 +16,8 @@ from pymcboost.comm import as_workers, mpi, release
 
 
 def main(n):
-    comm, kept = MPI.COMM_WORLD, []
+    comm = MPI.COMM_WORLD
+    kept = []
     for _ in range(n):
         release(as_workers(comm), comm)
     old = mpi.MPIWorkers.free

@@ -18,10 +18,13 @@ class _Table:
     """
 
     def __init__(self, size):
-        self.size, self.error = size, None
+        self.size = size
+        self.error = None
         self.turns = [threading.Lock() for _ in range(size)]
         self.here = list(range(size))  # who has not ended
-        self.words, self.totals = {}, {}  # of the last two times that all have said something
+        # of the last two times that all have said something
+        self.words = {}
+        self.totals = {}
         for turn in self.turns[1:]:
             turn.acquire()
 
@@ -53,10 +56,14 @@ class _Table:
 class ThreadWorkers:
     """A communicator of threads; see `pymcboost.comm.Alone` for the methods."""
 
-    scattered, row_number = Several.scattered, None
+    scattered = Several.scattered
+    row_number = None
 
     def __init__(self, table, rank):
-        self.table, self.size, self.rank, self.beside = table, table.size, rank, table.size
+        self.table = table
+        self.size = table.size
+        self.rank = rank
+        self.beside = table.size
         self.n_sums = self.n_bytes = self.n_words = 0
 
     def _all(self, what):
@@ -75,7 +82,8 @@ class ThreadWorkers:
         """The array becomes that of all workers. The first of them computes it, before any array is written to."""
         self.n_sums += 1
         self.n_bytes += array.nbytes
-        found, totals = self._alike(what, array, array.shape), self.table.totals
+        found = self._alike(what, array, array.shape)
+        totals = self.table.totals
         if self.n_words not in totals:
             total = totals[self.n_words] = found[0].copy()
             for other in found[1:]:
@@ -120,7 +128,8 @@ class ThreadWorkers:
 
 def run(size, task):
     """``task(workers)`` on that many workers at once; what each returns, or the error that it raises."""
-    table, found = _Table(size), [None] * size
+    table = _Table(size)
+    found = [None] * size
 
     def work(rank):
         table.turns[rank].acquire()
@@ -172,7 +181,8 @@ class _Sums:
     """A callback: sums and bytes that a worker has sent after every round."""
 
     def __init__(self, workers):
-        self.workers, self.after = workers, []
+        self.workers = workers
+        self.after = []
 
     def after_round(self, state):
         self.after.append((self.workers.n_sums, self.workers.n_bytes))
@@ -186,7 +196,8 @@ def sums_of_rounds(estimator, X, y):
     """What each of two workers with half of the rows has sent in every round but the first: (n_rounds - 1, 2)."""
 
     def task(workers):
-        part, counts = np.array_split(np.arange(len(y)), 2)[workers.rank], _Sums(workers)
+        part = np.array_split(np.arange(len(y)), 2)[workers.rank]
+        counts = _Sums(workers)
         clone(estimator).fit(X[part], y[part], comm=workers, callbacks=[counts])
         return counts.of_rounds()
 

@@ -145,10 +145,13 @@ def test_m2_with_two_classes_is_adaboost_with_constants(seed, share):
 def test_stumps_of_m2_differ_from_those_of_mh_by_the_sums_of_all_rows(K):
     """sum |R| + |L| = sum max(|R - L|, |R + L|), and more than the sum of |R - L| where a class has many rows."""
     X, y = blobs(200, 3, K, seed=K)
-    stumps, q = twin.AllStumps(X), (1 - np.eye(K)[y]) / (K - 1)
+    stumps = twin.AllStumps(X)
+    q = (1 - np.eye(K)[y]) / (K - 1)
     A = np.eye(K)[y] - q
-    right, left = (stumps.h > 0) @ A, (stumps.h < 0) @ A
-    edge, total = right - left, right + left
+    right = (stumps.h > 0) @ A
+    left = (stumps.h < 0) @ A
+    edge = right - left
+    total = right + left
     reached = twin.plausible_sets(right)[1] + twin.plausible_sets(left)[1]
     np.testing.assert_allclose(2 * reached, np.maximum(np.abs(edge), np.abs(total)).sum(axis=1))
     assert (2 * reached >= np.abs(edge).sum(axis=1) - 1e-9).all()

@@ -123,7 +123,8 @@ def test_column_sums_and_updates(m, K, P, own, dtype):
     h = rng.choice([-1, 1], (P if own else 1, m)).astype(np.int8)
     starts, of_chunk = weight_kernel.chunks(start)
     lanes = A.shape[2]
-    before, side = unpacked(A, P), h.T > 0
+    before = unpacked(A, P)
+    side = h.T > 0
     expected, size = np.zeros((2, K, P)), np.zeros((2, K, P))
     for c in range(K):
         for s, rows in enumerate((side & (y == c)[:, None], ~side & (y == c)[:, None])):
@@ -136,7 +137,8 @@ def test_column_sums_and_updates(m, K, P, own, dtype):
     after = before * np.where(side, plus[y], minus[y]) + least[y]
     seen = []
     for n_threads in (1, 3):
-        B, out = A.copy(), np.full((2, K, P), np.nan)
+        B = A.copy()
+        out = np.full((2, K, P), np.nan)
         B = packed(before, dtype)
         partial = np.full((len(of_chunk), 2, len(A), lanes), np.nan)
         weight_kernel.column_sums(B, h, starts, of_chunk, partial, out, n_threads)
@@ -206,13 +208,15 @@ SEARCHES += [(9000, 3, 5, False), (2500, 100, 100, False), (120, 4, 130, False)]
 def test_searches_for_all_columns(m, K, P, sparse):
     """Totals and AllEdges: numbers of every split, in the second round as in the first; the chosen stump."""
     rng = np.random.default_rng(m + P)
-    X, y = mixture(m, rng), classes(m, K, rng)
+    X = mixture(m, rng)
+    y = classes(m, K, rng)
     if sparse:
         X[rng.random(X.shape) < 0.6] = 0
         X = scipy.sparse.csr_matrix(X)
     data, used = searched(X, y, K)
     tolerance = 1e-11 if data.dtype == np.float64 else 2e-5
-    each, n_threads = EdgeStumps(data, 1, P), 2
+    each = EdgeStumps(data, 1, P)
+    n_threads = 2
     totals = [TotalStump(data, n_threads, P, squares) for squares in (False, True)]
     for integers in (True, False):
         A = (
@@ -277,7 +281,8 @@ def right_weight(edge, total):
     """Of all pairs of different classes, the weight that they get right."""
     if np.isnan(edge[0]):
         return -1.0
-    left, right = (total - edge) / 2, (total + edge) / 2
+    left = (total - edge) / 2
+    right = (total + edge) / 2
     return max(left[a] + right[b] for a, b in itertools.permutations(range(len(total)), 2))
 
 
@@ -290,7 +295,8 @@ def test_right_weights(K):
     edge = np.zeros((60, layout(K)[0] * layout(K)[1]))
     edge[:, :K] = total * (2 * share - 1)
     edge[::7] = np.nan
-    edge[3, :K], edge[4, :K] = total, -total
+    edge[3, :K] = total
+    edge[4, :K] = -total
     edge[5, :K] = np.where(np.arange(K) == 0, 0.0, -1e-9 * total)  # class 0 is best on both sides
     for n_threads in (1, 2):
         out = np.full(60, np.nan)
@@ -312,10 +318,12 @@ def test_joint_gains(K, n):
     expected = np.zeros((K, n))
     for k in range(K):
         for side in (0, 1):
-            z, w = chosen[side] + sums[k, side], chosen[2 + side] + sums[k, 2 + side]
+            z = chosen[side] + sums[k, side]
+            w = chosen[2 + side] + sums[k, 2 + side]
             expected[k] += np.where(w > 0, z**2 / np.where(w > 0, w, 1), 0)
     for n_threads in (1, 2):
-        gain, at = np.full(K, -7.0), np.full(K, -7)
+        gain = np.full(K, -7.0)
+        at = np.full(K, -7)
         split_kernel.joint_gains(chosen, sums, is_open, twin.TIE, gain, at, n_threads)
         for k in range(K):
             if not is_open[k]:
@@ -336,9 +344,11 @@ def test_joint_gains(K, n):
 @pytest.mark.parametrize("integers", [True, False])
 def test_stump_with_the_fewest_errors(m, K, integers):
     rng = np.random.default_rng(m + K)
-    X, y = mixture(m, rng), classes(m, K, rng)
+    X = mixture(m, rng)
+    y = classes(m, K, rng)
     if m == 2:
-        X, y = np.array([[1.0], [2.0]]), np.array([1, 0])
+        X = np.array([[1.0], [2.0]])
+        y = np.array([1, 0])
     if m > 1000:
         X = X[:, [0, 4, 5]]
     data, used = searched(X, y, K)
@@ -394,13 +404,15 @@ def brute_tree(data, X, g, h, n, max_leaves, cell_words, least, share=0.0):
 def test_regression_trees_of_classes(m, K, cell_words, sparse):
     """Targets g / h that depend on the class: every split of every node, and leaves sum g / sum h."""
     rng = np.random.default_rng(m)
-    X, y = mixture(m, rng), classes(m, K, rng)
+    X = mixture(m, rng)
+    y = classes(m, K, rng)
     if sparse:
         X[rng.random(X.shape) < 0.6] = 0
         X = scipy.sparse.csr_matrix(X)
     data = TreeData(X, y, K, np.ones(m))
     assert cell_words > 1 or data.dtype == np.float32
-    n_trees, J = 3, 7
+    n_trees = 3
+    J = 7
     g_of = rng.integers(-7, 8, (n_trees, K)).astype(float)
     h_of = rng.integers(1, 4, (n_trees, K)).astype(float)
     for least, pool, n_threads, share in (
@@ -441,8 +453,11 @@ def test_regression_tree_explains_most_by_its_first_split():
     rng = np.random.default_rng(0)
     X, y = blobs(80, 3, 4)
     data = TreeData(X, y, 4, np.ones(80))
-    weight, target, cost = rng.exponential(size=80), rng.normal(size=4), rng.exponential(size=4)
-    w, z = weight * cost[data.y], target[data.y]
+    weight = rng.exponential(size=80)
+    target = rng.normal(size=4)
+    cost = rng.exponential(size=4)
+    w = weight * cost[data.y]
+    z = target[data.y]
     grown = Grown.empty(1, 2, 80)
     grower = tree_kernel.Grower(data.tiles, 2, 0, 1, 2, False, True, 1, count_bits=24)
     scale = np.array([[2.0**40, 2.0**30, 2.0**10]])
@@ -468,7 +483,8 @@ def test_regression_tree_explains_most_by_its_first_split():
 def test_trees_of_one_sign_beside_each_other_are_merged():
     """Classification trees by the Gini impurity: the function of the unpruned tree, without splits that say nothing."""
     X, y = blobs(300, 4, 3)
-    data, merged = TreeData(X, y, 3, np.ones(300)), 0
+    data = TreeData(X, y, 3, np.ones(300))
+    merged = 0
     for seed in range(8):
         a = np.random.default_rng(seed).integers(-9, 10, 300).astype(float)
         a[a == 0] = 1
@@ -491,7 +507,8 @@ def test_trees_of_one_sign_beside_each_other_are_merged():
 
 def leaves_before(right):
     """For every split in preorder the numbers of the leaves that are its left and right child, None for splits."""
-    result, leaves = [[None, None] for _ in right], 0
+    result = [[None, None] for _ in right]
+    leaves = 0
 
     def visit(at, parent, side, n):
         nonlocal leaves
@@ -525,7 +542,8 @@ def test_margin_gains(K):
             for k in range(K):
                 z = (np.arange(K) == k) - 1 / K
                 expected[j, k] += (w * z).sum() ** 2 / (w * z**2).sum()
-    gain, at = np.empty(K), np.empty(K, dtype=np.int64)
+    gain = np.empty(K)
+    at = np.empty(K, dtype=np.int64)
     split_kernel.margin_gains(edge, splits, total, twin.TIE, gain, at)
     np.testing.assert_allclose(gain, expected.max(axis=0), rtol=1e-12)
     np.testing.assert_array_equal(
@@ -542,7 +560,9 @@ def test_margins(m, K):
     y = np.sort(rng.integers(0, K, m))
     starts, own = weight_kernel.chunks(np.searchsorted(y, np.arange(K + 1)))
     h = rng.choice([-1, 1], (K, m)).astype(np.int8)
-    minus, plus, margin = rng.normal(size=K), rng.normal(size=K), rng.normal(size=m)
+    minus = rng.normal(size=K)
+    plus = rng.normal(size=K)
+    margin = rng.normal(size=m)
     value = np.where(h > 0, plus[:, None], minus[:, None])
     expected = margin + value[y, np.arange(m)] - value.mean(axis=0)
     for n_threads in (1, 2):
@@ -587,7 +607,8 @@ def test_rows_are_drawn_by_their_weights(dtype):
 
 def test_distinct_rows_are_drawn_one_after_the_other_by_their_weights():
     weight = np.array([1.0, 0.0, 2.0, 5.0])
-    rng, pairs = np.random.default_rng(0), np.zeros((4, 4))
+    rng = np.random.default_rng(0)
+    pairs = np.zeros((4, 4))
     for _ in range(20_000):
         drawn = draw_distinct(weight, 2, rng)
         assert sorted(drawn) == [0, 0, 1, 1]
@@ -625,7 +646,8 @@ def test_rows_of_one_sign_give_a_constant_and_no_standstill():
 def test_learners_of_drawn_rows_are_those_of_repeated_rows(kind):
     """A learner of the rows drawn for a column is the learner of integer weights, and says something of all rows."""
     X, y = blobs(200, 4, 5)
-    P, share = 5, 0.3
+    P = 5
+    share = 0.3
     data = (TrainingData if kind == "stumps" else TreeData)(X, y, 5, np.ones(200))
     make = (
         (lambda: EdgeStumps(data, 1, P))
@@ -710,7 +732,8 @@ def test_multiplied_weights_are_those_of_the_scores(name, apart, signs, m):
     unit = np.sign(code) if signs else code
     loss = CodedExp(data, code, 1, apart=apart, unit=unit)
     loss.start()
-    f, tolerance = np.zeros((m, P)), 1e-11 if data.dtype == np.float64 else 2e-5
+    f = np.zeros((m, P))
+    tolerance = 1e-11 if data.dtype == np.float64 else 2e-5
     used = code[data.y] != 0
 
     def check():
@@ -781,7 +804,8 @@ def test_restart_from_large_margins(name, apart, margin):
 @pytest.mark.parametrize("apart", [False, True])
 def test_classes_without_rows_do_no_harm(name, apart):
     """Two classes without any weight: a column of just these has no rows at all."""
-    code, rng = CODES[name], np.random.default_rng(0)
+    code = CODES[name]
+    rng = np.random.default_rng(0)
     X, y = blobs(60, 2, 4)
     data = TrainingData(X, y, 4, np.where(y < 2, 1.0, 0.0))
     loss = CodedExp(data, code, 1, apart=apart)
@@ -843,13 +867,15 @@ def test_integers_of_class_weights(m, K):
 def slope(tables, code, t):
     """(8) before any power of R is taken out: the derivative and the sum of its absolute terms, in long double."""
     tables, code, t = (np.asarray(a, dtype=np.longdouble) for a in (tables, code, t))
-    up, down = code * tables[1] * np.exp(code * t), code * tables[0] * np.exp(-code * t)
+    up = code * tables[1] * np.exp(code * t)
+    down = code * tables[0] * np.exp(-code * t)
     return (up - down).sum(axis=0), (np.abs(up) + np.abs(down)).sum(axis=0)
 
 
 def tables_of(K, subset, A1, A2, eps1, eps2):
     """Tables in which the first class on either side has all the weight: (2, K, 1)."""
-    tables, outside = np.zeros((2, K, 1)), min(set(range(K)) - set(subset))
+    tables = np.zeros((2, K, 1))
+    outside = min(set(range(K)) - set(subset))
     tables[:, subset[0], 0] = A1 - eps1, eps1
     tables[:, outside, 0] = eps2, A2 - eps2
     return tables
@@ -862,7 +888,8 @@ def test_steps_solve_the_polynomial(K, s):
     rng = np.random.default_rng(K + s)
     subset = list(range(s))
     code = separators([subset], K)
-    size, inside = np.abs(code).max(), 0
+    size = np.abs(code).max()
+    inside = 0
     for trial in range(60):
         if trial < 20:
             # Failures and successes of the kind that training meets: some classes all right, or all wrong.
@@ -870,11 +897,13 @@ def test_steps_solve_the_polynomial(K, s):
             tables *= rng.random((2, K, 1)) < 0.7
         else:
             A1 = rng.uniform(0.01, 0.99)
-            eps1, eps2 = A1 * rng.random() ** 4, (1 - A1) * rng.random() ** 4
+            eps1 = A1 * rng.random() ** 4
+            eps2 = (1 - A1) * rng.random() ** 4
             if trial >= 40:
                 eps1 = A1  # every row of S wrong: still a finite root
             if trial >= 50:
-                eps1, eps2 = A1 - eps1, (1 - A1) * (1 - 1e-6)
+                eps1 = A1 - eps1
+                eps2 = (1 - A1) * (1 - 1e-6)
             tables = tables_of(K, subset, A1, 1 - A1, eps1, eps2)
         if not (tables[0] * (code > 0) + tables[1] * (code < 0)).any():
             continue
@@ -896,7 +925,8 @@ def test_steps_are_the_roots_of_the_papers_polynomial():
     for K, s in [(2, 1), (3, 1), (4, 1), (4, 2), (6, 2), (6, 3), (9, 3)]:
         for _ in range(20):
             A1 = rng.uniform(0.05, 0.95)
-            eps1, eps2 = A1 * rng.random(), (1 - A1) * rng.random()
+            eps1 = A1 * rng.random()
+            eps2 = (1 - A1) * rng.random()
             R = twin.polynomial_root(K, s, A1, 1 - A1, eps1, eps2)
             code = separators([list(range(s))], K)
             t = coded_steps(tables_of(K, list(range(s)), A1, 1 - A1, eps1, eps2), code)[0]
@@ -934,7 +964,8 @@ def test_steps_minimise_lemma_1(K):
     tables = rng.exponential(size=(2, K, code.shape[1])) ** 3
     t = coded_steps(tables, code)
     for j in range(code.shape[1]):
-        c, size = code[:, j], np.abs(code[:, j]).max()
+        c = code[:, j]
+        size = np.abs(code[:, j]).max()
 
         def value(x, c=c, size=size, j=j):
             return np.log(
@@ -1057,7 +1088,9 @@ def test_adaboost_ml(K, seed):
 @pytest.mark.parametrize("far", [0.0, 30.0, 2000.0, -2000.0])
 def test_logistic_steps_are_where_the_slope_is_0(K, far):
     rng = np.random.default_rng(K)
-    margin, weight, wrong = far + rng.normal(size=400), rng.random(400), rng.random(400) < 0.1
+    margin = far + rng.normal(size=400)
+    weight = rng.random(400)
+    wrong = rng.random(400) < 0.1
     of_class = np.where(wrong, -1 / (K - 1), 1.0)
     step = logistic_step(margin, weight, wrong, K, 20.0)
 
@@ -1183,7 +1216,8 @@ def test_piboost(spec, K, cost_sensitive, seed):
 
 def columns_of(model):
     """(feature, threshold, nan_left) of the stumps of every round, by the columns or classes of their trees."""
-    trees, found = model.model_.ensemble, []
+    trees = model.model_.ensemble
+    found = []
     every = list(trees.each())
     for begin, end in itertools.pairwise(trees.rounds.tolist()):
         one = {}
@@ -1228,7 +1262,8 @@ def test_gentleboost(K, seed):
 @pytest.mark.part(2)
 def test_jointboost(K, seed):
     X, y = several(K, seed)
-    X, y = X[::2, :3], y[::2]
+    X = X[::2, :3]
+    y = y[::2]
     chosen, F = twin.jointboost(X, y, K, 6)
     model = JointBoostClassifier(n_estimators=6).fit(X, y)
     assert splits_of(model) == as_float([one[0] for one in chosen])
@@ -1243,7 +1278,9 @@ def test_gradboost(K, l1):
     X, y = several(K, 1)
     X, y = X[:100], y[:100]
     model = GradBoostClassifier(n_estimators=60 if l1 < 0.1 else 1000, l1=l1).fit(X, y)
-    stumps, F, rows = twin.AllStumps(X), np.zeros((len(y), K)), {}
+    stumps = twin.AllStumps(X)
+    F = np.zeros((len(y), K))
+    rows = {}
     e = model.model_.ensemble
     where = {(f, float(t), n): j for j, (f, t, n) in enumerate(stumps.splits)}
     own = np.eye(K)[y]
@@ -1426,7 +1463,8 @@ def test_any_number_of_threads_gives_the_same_bytes(cls, options, monkeypatch):
 def test_ten_rounds_and_ten_more(cls, options, repeats):
     """A training that goes on does what it would have done, random draws included; float64 and float32."""
     X, y = blobs(300, 4, 5)
-    X, y = np.repeat(X, repeats, axis=0), np.repeat(y, repeats)
+    X = np.repeat(X, repeats, axis=0)
+    y = np.repeat(y, repeats)
     if repeats > 1:
         X = X + np.random.default_rng(0).normal(size=X.shape)
     once = whole(cls, 20, options).fit(X, y)
@@ -1529,7 +1567,8 @@ def test_interval_table_of_trained_stumps(estimator):
 
 
 def test_classes_that_no_separator_tells_apart_are_a_warning():
-    X, y = np.eye(4).repeat(5, axis=0), np.array(list("abcd")).repeat(5)
+    X = np.eye(4).repeat(5, axis=0)
+    y = np.array(list("abcd")).repeat(5)
     message = "^PIBoostClassifier: no separator tells class 'b' from class 'd'.* codes 1 and 3, .* separators='singles'"
     with pytest.warns(UserWarning, match=message) as caught:
         model = PIBoostClassifier(n_estimators=3, separators=[[0], [2], [0, 2]]).fit(X, y)
@@ -1542,7 +1581,8 @@ def test_classes_that_no_separator_tells_apart_are_a_warning():
 
 
 def test_labels_are_no_separators():
-    X, y = np.eye(4).repeat(5, axis=0), np.array(list("abcd")).repeat(5)
+    X = np.eye(4).repeat(5, axis=0)
+    y = np.array(list("abcd")).repeat(5)
     with pytest.raises(ValueError, match="list of lists of class codes: integers from 0 to K - 1"):
         PIBoostClassifier(separators=[["a"], ["b"]]).fit(X, y)
 

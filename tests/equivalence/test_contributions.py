@@ -16,7 +16,8 @@ from pymcboost.model.model import Model
 from pymcboost.model.stumps import Stumps
 from pymcboost.model.trees import Trees
 
-D, K = 4, 3
+D = 4
+K = 3
 
 
 def shape(rng, splits):
@@ -29,7 +30,8 @@ def shape(rng, splits):
 
 def random_trees(rng, form, sizes=(0, 1, 2, 3, 5, 8)):
     sizes = sizes if form != "class stumps" else [1, 0, 1, 1]
-    t, s = len(sizes), sum(sizes)
+    t = len(sizes)
+    s = sum(sizes)
     vector = form == "vector"
     code = rng.normal(size=(2, K)).astype(np.float32) if form == "code" else None
     cls = None if vector else rng.integers(0, 2 if form == "code" else K, t)
@@ -127,7 +129,8 @@ def test_interactions(form):
         cover = twin.covers(ensemble, seen)
         ways.append((model.with_covers(seen), None, lambda x: twin.of_covers(ensemble, x, cover)))
     for held, background, value in ways:
-        found, alone = interactions(held, X, background), contributions(held, X, background)
+        found = interactions(held, X, background)
+        alone = contributions(held, X, background)
         np.testing.assert_allclose(found.values.sum(axis=2), alone.values, rtol=0, atol=1e-12)
         assert np.array_equal(found.base, alone.base)
         for x, values in zip(X, found.values, strict=True):
@@ -170,10 +173,8 @@ def test_classes_do_not_depend_on_each_other(k):
 
 def part_of(e, begin, end):
     """Some of the trees, without the bias."""
-    splits, leaves = (
-        slice(e.offset[begin], e.offset[end]),
-        slice(e.offset[begin] + begin, e.offset[end] + end),
-    )
+    splits = slice(e.offset[begin], e.offset[end])
+    leaves = slice(e.offset[begin] + begin, e.offset[end] + end)
     return Trees(
         e.offset[begin : end + 1] - e.offset[begin], e.feature[splits], e.threshold[splits], e.nan_left[splits],
         e.right[splits], e.leaf[leaves], *(None if a is None else a[begin:end] for a in (e.cls, e.base)),
@@ -213,10 +214,8 @@ def test_long_paths_by_their_definition():
     ensemble = chain(10, rng)
     model = Model.from_ensemble(ensemble, range(2))
     X = np.where(rng.random((20, 10)) < 0.8, 1.0, -1.0).astype(np.float32)
-    between, along = (
-        contributions(model, X, X[:3]).values,
-        contributions(model.with_covers(X), X).values,
-    )
+    between = contributions(model, X, X[:3]).values
+    along = contributions(model.with_covers(X), X).values
     cover = twin.covers(ensemble, X)
     for r in (0, 11, 19):
         values = twin.of_rows(ensemble, X[r], X[:3]), twin.of_covers(ensemble, X[r], cover)
@@ -267,7 +266,8 @@ def test_threads_sparse_rows_and_order_change_nothing(form):
 def test_tables_made_once_and_batches_change_nothing(monkeypatch, n_classes, splits):
     """Paths of up to 12 features, so that some have no table of patterns; values of classes fill no whole tile."""
     rng = np.random.default_rng(11)
-    X, y = rng.normal(size=(700, 12)), np.arange(700) % n_classes
+    X = rng.normal(size=(700, 12))
+    y = np.arange(700) % n_classes
     model = VectorTreeBoostClassifier(
         n_estimators=8,
         max_leaf_nodes=splits + 1,
@@ -314,7 +314,8 @@ def test_where_memory_ends_none_is_lost(monkeypatch):
 @pytest.mark.parametrize("n_classes", [2, 9, 14, 22, 30])
 def test_nothing_is_written_behind_the_classes(n_classes):
     rng = np.random.default_rng(12)
-    X, y = rng.normal(size=(270, 3)), np.arange(270) % n_classes
+    X = rng.normal(size=(270, 3))
+    y = np.arange(270) % n_classes
     held = VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(X, y).model_.with_covers(X)
     used, compact = held.ensemble.compact()
     trees, _ = shapley.explained(held, used, compact, None, 1)
@@ -335,7 +336,8 @@ def test_fresh_results_may_hold_anything(monkeypatch, algorithm, n_classes, most
     """With columns that no tree asks about, that only later batches ask about, and a model without a split."""
     monkeypatch.setattr("pymcboost._kernels.contributions.MOST_IN_BATCH", most)
     rng = np.random.default_rng(13)
-    X, y = rng.normal(size=(600, 9)).astype(np.float32), np.arange(600) % n_classes
+    X = rng.normal(size=(600, 9)).astype(np.float32)
+    y = np.arange(600) % n_classes
     X[:, 2] = 1.0
     for leaves in (1, 4):
         model = algorithm(
@@ -344,7 +346,8 @@ def test_fresh_results_may_hold_anything(monkeypatch, algorithm, n_classes, most
         held = model.fit(np.zeros_like(X) if leaves == 1 else X, y).model_.with_covers(X)
         used, compact = held.ensemble.compact()
         trees, _ = shapley.explained(held, used, compact, None, 1)
-        zeros, full = np.zeros((600, 9, n_classes)), np.full((600, 9, n_classes), np.nan)
+        zeros = np.zeros((600, 9, n_classes))
+        full = np.full((600, 9, n_classes), np.nan)
         for rows, xt in covers.blocks(X, used, compact):
             trees.add(xt, used, zeros[rows], 1)
             trees.add(xt, used, full[rows], 2, fresh=True)
@@ -355,10 +358,12 @@ def test_fresh_results_may_hold_anything(monkeypatch, algorithm, n_classes, most
 
 def leaf_of(tree, x):
     """Node of the leaf that a row comes to, and the nodes before it."""
-    at, passed = 0, []
+    at = 0
+    passed = []
     while tree["children_left"][at] >= 0:
         passed.append(at)
-        value, left = np.float32(x[tree["features"][at]]), tree["children_left"][at]
+        value = np.float32(x[tree["features"][at]])
+        left = tree["children_left"][at]
         side = left if value <= tree["thresholds"][at] else tree["children_right"][at]
         at = int(tree["children_default"][at] if np.isnan(value) else side)
     return at, passed
@@ -415,13 +420,13 @@ def with_categories(cls, **options):
 def test_sets_of_levels_for_shap(cls):
     """The copies of a leaf have its value and its rows together; the scores of rows stay as they are."""
     model, X = with_categories(cls, n_estimators=4, min_samples_category=0)
-    given, scores = to_shap(model), np.tile(model.ensemble.bias.astype(np.float64), (300, 1))
-    cover, first = (
-        model.ensemble.cover,
-        model.ensemble.splits()[0] + np.arange(len(model.ensemble) + 1),
-    )
+    given = to_shap(model)
+    scores = np.tile(model.ensemble.bias.astype(np.float64), (300, 1))
+    cover = model.ensemble.cover
+    first = model.ensemble.splits()[0] + np.arange(len(model.ensemble) + 1)
     for t, tree in enumerate(given["trees"]):
-        ends, weight = tree["children_left"] < 0, tree["node_sample_weight"]
+        ends = tree["children_left"] < 0
+        weight = tree["node_sample_weight"]
         assert weight[ends].sum() == pytest.approx(cover[first[t] : first[t + 1]].sum())
         for side in (~ends).nonzero()[0]:
             below = sum(weight[tree[name][side]] for name in ("children_left", "children_right"))
@@ -460,12 +465,14 @@ def test_categories(cls):
     model, X = with_categories(cls, n_estimators=3)
     X[:3, 0] = 21, 0.5, -1
     model = model.with_covers(X)
-    ensemble, cover = model.ensemble, twin.covers(model.ensemble, X)
+    ensemble = model.ensemble
+    cover = twin.covers(model.ensemble, X)
     assert (
         ensemble.sets() is not None
         and model.ensemble.cover.tolist() == np.concatenate(cover).tolist()
     )
-    between, along = contributions(model, X[:8], X[40:45]), contributions(model, X[:8])
+    between = contributions(model, X[:8], X[40:45])
+    along = contributions(model, X[:8])
     pairs = interactions(model, X[:2], X[40:45])
     for i, x in enumerate(X[:8].astype(np.float32)):
         for found, value in (

@@ -101,7 +101,9 @@ def test_exp_keeps_shapes_and_writes_in_place():
 def test_products_are_sums_in_order(shape):
     n, m, d = shape
     rng = np.random.default_rng(0)
-    A, B, out = rng.normal(size=(n, d)), rng.normal(size=(m, d)), np.full((n, m), np.nan)
+    A = rng.normal(size=(n, d))
+    B = rng.normal(size=(m, d))
+    out = np.full((n, m), np.nan)
     products.products(A, B, out)
     expected = np.zeros((n, m))
     for k in range(d):

@@ -62,7 +62,8 @@ def direct(exact, kernel, minority, kind, C):
 
 
 def violation(K, sign, d, c, beta):
-    lo, hi = np.where(sign < 0, -c, 0.0), np.where(sign > 0, c, 0.0)
+    lo = np.where(sign < 0, -c, 0.0)
+    hi = np.where(sign > 0, c, 0.0)
     used = sign != 0
     return violation_of(beta[used], (sign * d - K @ beta)[used], lo[used], hi[used])[0]
 
@@ -77,7 +78,8 @@ def test_every_solver_reaches_the_direct_solution(solver, kernel, minority, kind
     if solver == "coordinate" and kernel != "linear":
         pytest.skip("coordinate steps on rows are for linear kernels")
     X, sign, d = problem(minority=minority, kind=kind)
-    m, c = len(d), C / len(d)
+    m = len(d)
+    c = C / len(d)
     block = block_of(X, kernel)
     machine = LinearRows(X) if solver == "coordinate" else KERNEL_SOLVERS[solver](m, block)
     K = block(0, m)
@@ -110,7 +112,8 @@ def test_every_solver_reaches_the_direct_solution(solver, kernel, minority, kind
 def test_reference_solves_the_quadratic_program(kernel, C):
     """The reference's steps against SciPy's general solver of the dual."""
     X, sign, d = problem(m=40, minority=0.3)
-    K, c = block_of(X, kernel)(0, 40), C / 40
+    K = block_of(X, kernel)(0, 40)
+    c = C / 40
     beta = reference.solve_dual(K, sign, d, c)
     bounds = [(min(0, s * c), max(0, s * c)) for s in sign]
     done = minimize(
@@ -149,7 +152,8 @@ def test_anchors_are_at_their_bound_where_margins_are_close_to_0(m, size):
     d = size * np.random.default_rng(1).normal(size=m)
     for C in (0.1, 10, 1000):
         found = machine.solve(sign, d, C / m, 1e-8)
-        lo, hi = np.where(sign < 0, -C / m, 0.0), np.where(sign > 0, C / m, 0.0)
+        lo = np.where(sign < 0, -C / m, 0.0)
+        hi = np.where(sign > 0, C / m, 0.0)
         sums = found.f - found.bias
         # Solved for margins of 1, the violation would be about 1. Rows close to each other, whose float32 kernel is not
         # positive definite, keep LIBSVM from 1e-8 within its ten million steps.
@@ -249,8 +253,11 @@ def test_a_step_on_the_free_variables(sparse, n_free, wide):
 
 def test_a_step_on_too_many_free_variables_or_equal_rows():
     X = np.ones((6, 2), dtype=np.float32)
-    lo, hi, beta = np.zeros(6), np.ones(6), np.full(6, 0.5)
-    rows, row = svmdual.Rows(X), np.empty(6, dtype=np.int32)
+    lo = np.zeros(6)
+    hi = np.ones(6)
+    beta = np.full(6, 0.5)
+    rows = svmdual.Rows(X)
+    row = np.empty(6, dtype=np.int32)
     assert rows.free_step(hi, lo, hi, beta, row, 5, 0.0) == (6, False, False, 0.0)
     assert rows.free_step(hi, lo, hi, beta, row, 6, 0.0)[:3] == (
         6,
@@ -394,7 +401,9 @@ def test_features_that_are_not_scaled_are_named_early_and_the_work_is_bounded(mo
 def test_unscaled_features_are_found(sparse):
     X = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
     form = scipy.sparse.csr_matrix if sparse else np.asarray
-    far, wide, constant = X.copy(), X.copy(), X.copy()
+    far = X.copy()
+    wide = X.copy()
+    constant = X.copy()
     far[:, 1] += np.float32(1e5)
     wide[:, 2] *= np.float32(1e7)
     constant[:, 0] = 1e6
@@ -406,7 +415,8 @@ def test_unscaled_features_are_found(sparse):
 
 def test_kernels_that_do_not_fit_are_refused_with_the_figure_and_the_remedy(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 1 << 20)
-    X, y = np.zeros((1000, 2)), np.arange(1000) % 3
+    X = np.zeros((1000, 2))
+    y = np.arange(1000) % 3
     words = "kernel of 1000 x 1000 entries; 1.0 MiB .*fewer rows"
     with pytest.raises(MemoryError, match=words) as refusal:
         HingeBoostOCClassifier(kernel="rbf").fit(X, y)
@@ -455,7 +465,8 @@ def test_threads_of_python_do_not_mix_their_counts():
 
 def test_solves_in_other_threads_leave_signals_to_the_main_thread():
     X, sign, d = problem(m=300)
-    machine, found = LibsvmKernel(300, block_of(X, "rbf")), []
+    machine = LibsvmKernel(300, block_of(X, "rbf"))
+    found = []
     worker = threading.Thread(
         target=lambda: found.extend(machine.solve(sign, d, 0.1, 1e-6) for _ in range(20))
     )
@@ -520,7 +531,8 @@ def test_margins_costs_recolouring_and_updates_are_the_formulas(seed, zeros):
 def test_recolouring_ends_where_costs_are_rounding_next_to_scores():
     """Costs of 1e-7 a row beside sums of g of 10 a row: changes that only seem to lower them would go on for ever."""
     rng = np.random.default_rng(2)
-    K, m = 10, 5000
+    K = 10
+    m = 5000
     y = rng.integers(0, K, m).astype(np.int32)
     column = rng.choice([-1, 1], K).astype(np.int8)
     column[:3] = 1, -1, 1
@@ -589,7 +601,8 @@ def test_hyperplanes_that_do_not_fit_are_refused_before_any_is_taken(monkeypatch
     tracemalloc.stop()
     assert taken < 1 << 24
     monkeypatch.setattr(machine_data, "available_memory", lambda: 64 << 20)
-    X, y = np.random.default_rng(0).normal(size=(10, 10_000)), np.arange(10) % 2
+    X = np.random.default_rng(0).normal(size=(10, 10_000))
+    y = np.arange(10) % 2
     HingeBoostOCClassifier(n_estimators=10).fit(X, y)
     with pytest.raises(
         MemoryError, match="10000 rounds over 10000 features .* smaller n_estimators"
@@ -808,7 +821,8 @@ def test_a_round_ends_with_the_machine_of_its_column(max_alternations, C):
         random_state=0,
         tol=1e-6,
     ).fit(X, y)
-    K, c = X.astype(np.float32).astype(float) @ X.astype(np.float32).astype(float).T, C / len(y)
+    K = X.astype(np.float32).astype(float) @ X.astype(np.float32).astype(float).T
+    c = C / len(y)
     recoloured = 0
     for rho, found in rounds:
         column = found["column"]
@@ -878,7 +892,8 @@ def test_scale_is_part_of_the_model(tmp_path):
         model = HingeBoostOCClassifier(
             n_estimators=10, C=10.0, kernel=kernel, scale=True, random_state=0
         ).fit(far, y)
-        low, high = far.min(axis=0), far.max(axis=0)
+        low = far.min(axis=0)
+        high = far.max(axis=0)
         same = 2 * (far - low) / (high - low) - 1
         plain = HingeBoostOCClassifier(n_estimators=10, C=10.0, kernel=kernel, random_state=0).fit(
             same, y
@@ -962,7 +977,8 @@ def test_both_solvers_reach_one_dual_objective(kernel, tol):
     X, y = load_digits(return_X_y=True)
     rng = np.random.default_rng(0)
     sign = np.where(rng.random(len(y)) < 0.1, 0, np.where(y < 5, 1, -1)).astype(np.int8)
-    d, c = rng.normal(0.5, 0.8, size=len(y)), 100 / len(y)
+    d = rng.normal(0.5, 0.8, size=len(y))
+    c = 100 / len(y)
     block = block_of((X / 16).astype(np.float32), kernel)
     K = block(0, len(y)).astype(np.float32).astype(float)
     solved = [make(len(y), block).solve(sign, d, c, tol) for make in KERNEL_SOLVERS.values()]

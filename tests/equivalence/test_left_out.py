@@ -26,7 +26,8 @@ from pymcboost.training import calibration
 
 def rows_of(m, K, seed=0):
     rng = np.random.default_rng(seed)
-    X, y = rng.normal(size=(m, 4)), rng.integers(0, K, m)
+    X = rng.normal(size=(m, 4))
+    y = rng.integers(0, K, m)
     X[np.arange(m), y % 4] += 1
     return X, y
 
@@ -48,7 +49,6 @@ def trees_of(data, share, n_threads=1, **params):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("m", "K"), [(60, 2), (90, 3), (200, 7), (150, 8), (120, 17), (300, 40)])
 @pytest.mark.parametrize(("share", "l2"), [(0.5, 0.0), (0.7, 0.5), (0.1, 0.0)])
-@pytest.mark.part(7)
 def test_against_the_twin(m, K, share, l2, weighted):
     X, y = rows_of(m, K)
     weight = np.random.default_rng(1).uniform(0.1, 3, m) if weighted else np.ones(m)
@@ -60,7 +60,8 @@ def test_against_the_twin(m, K, share, l2, weighted):
     again = LeftOutScores(loss, share, l2, 1)
     alone, outside = np.zeros((2, m, K))
     for t in range(6):
-        tree, gradient = trees.next(0, t), loss.gradient[:, :K].astype(np.float64)
+        tree = trees.next(0, t)
+        gradient = loss.gradient[:, :K].astype(np.float64)
         how = tree.rows, tree.leaf_start, tree.leaf, round_key(0, t), tree.value
         for one in scores:
             one.add(loss, *how, trees.sums)
@@ -132,7 +133,8 @@ def test_how_the_temperature_follows():
     scores = LeftOutScores(Rows(Softmax(), data, 1), 0.5, 0.0, 1)
     for stretch, most in ((2.0, 2.0), (90.0, 30.0)):
         noise = rng.normal(size=(400, 3)) + 1.5 * np.eye(3)[data.y]
-        scores._alone[:, :3], scores._outside[:, :3] = noise, stretch * noise
+        scores._alone[:, :3] = noise
+        scores._outside[:, :3] = stretch * noise
         alone, outside = (fit_temperature(one, data.y) for one in (scores.alone, scores.outside))
         expected = 0.905 * alone**0.2 * min(outside, 30 * alone) ** 0.8
         assert calibration.temperature_of_left_out(scores, data, "softmax") == rounded(expected)
@@ -204,7 +206,8 @@ def test_a_killed_training_has_the_temperature_of_one_that_was_not(schedule, tmp
             raise Killed
 
     whole = VectorTreeBoostClassifier(**PARAMS).fit(X, Y, callbacks=schedule)
-    checkpoint, stop = Checkpoint(tmp_path / "kept.mcc", 0), SimpleNamespace(after_round=kill)
+    checkpoint = Checkpoint(tmp_path / "kept.mcc", 0)
+    stop = SimpleNamespace(after_round=kill)
     with pytest.raises(Killed):
         checkpoint.fit(VectorTreeBoostClassifier(**PARAMS), X, Y, callbacks=[*schedule, stop])
     again = checkpoint.fit(VectorTreeBoostClassifier(**PARAMS), X, Y, callbacks=schedule)
@@ -216,7 +219,8 @@ def test_early_stopping_by_few_rows_has_the_temperature_of_the_rounds_that_stay(
     model = VectorTreeBoostClassifier(random_state=0, early_stopping=True, n_iter_no_change=5).fit(
         X, Y
     )
-    seen, original = [], LeftOutScores.add
+    seen = []
+    original = LeftOutScores.add
     monkeypatch.setattr(
         LeftOutScores, "add", lambda self, *how: seen.append(self) or original(self, *how)
     )
@@ -230,7 +234,8 @@ def test_early_stopping_by_few_rows_has_the_temperature_of_the_rounds_that_stay(
 def test_where_rows_depend_on_each_other_folds_decide(monkeypatch):
     asked = []
     monkeypatch.setattr(VectorTreeBoost, "left_out_scores", lambda self: asked.append(self))
-    groups, params = np.repeat(np.arange(90), 10), {**PARAMS, "n_estimators": 5}
+    groups = np.repeat(np.arange(90), 10)
+    params = {**PARAMS, "n_estimators": 5}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         VectorTreeBoostClassifier(**params).fit(X, Y, groups=groups)

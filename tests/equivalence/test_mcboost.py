@@ -64,7 +64,9 @@ def layout(request, loss):
 def test_the_twins_gradient_is_the_derivative(loss):
     rng = np.random.default_rng(0)
     X, y = blobs(60, 2, 5)
-    F, h, s = rng.normal(size=(60, 5)), rng.choice([-1.0, 1.0], 60), rng.exponential(size=60)
+    F = rng.normal(size=(60, 5))
+    h = rng.choice([-1.0, 1.0], 60)
+    s = rng.exponential(size=60)
     for nu in (0.0, 0.3):
         args = (F, y, h, loss, nu, s)
         assert check_grad(twin.objective, twin.gradient, rng.random(5), *args) < 1e-4
@@ -122,7 +124,8 @@ def test_sums_in_units(P, dtype):
     start = np.array([0, 70, 70, 5000, 5130])  # no row of one class; chunks of several lengths
     (starts, classes), m, K = _weights.chunks(start), start[-1], len(start) - 1
     lanes, n_blocks = lanes_of(P)
-    A, by = aligned_zeros((n_blocks, m, lanes), dtype), 2.0**20
+    A = aligned_zeros((n_blocks, m, lanes), dtype)
+    by = 2.0**20
     values = rng.normal(size=(m, P)).astype(dtype)
     for p in range(P):
         A[p // lanes, :, p % lanes] = values[:, p]
@@ -141,14 +144,19 @@ def test_sums_in_units(P, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_trials_in_units(dtype):
-    rng, m, K = np.random.default_rng(0), 300, 5
+    rng = np.random.default_rng(0)
+    m = 300
+    K = 5
     start = np.array([0, 60, 120, 180, 240, 300])
     starts, classes = _weights.chunks(start)
-    Q, by = aligned_zeros((1, m, 8), dtype), 2.0**40
+    Q = aligned_zeros((1, m, 8), dtype)
+    by = 2.0**40
     Q[0, :, :K] = rng.exponential(size=(m, K))
-    h, weight = rng.choice([-1, 1], m).astype(np.int8), rng.integers(1, 9, m) / 8
+    h = rng.choice([-1, 1], m).astype(np.int8)
+    weight = rng.integers(1, 9, m) / 8
     plus, minus = rng.exponential(size=(2, K, K)).astype(dtype).astype(float)
-    out, factors = np.empty((4, K, K), dtype=np.int64), aligned_zeros((3, K, 8), dtype)
+    out = np.empty((4, K, K), dtype=np.int64)
+    factors = aligned_zeros((3, K, 8), dtype)
     _weights.log_units(
         Q, h, weight, starts, classes, plus, minus, factors, by, room(starts, 1, 4, 8), out, 2
     )  # fmt: skip
@@ -222,7 +230,8 @@ def test_coefficients_of_very_many_classes_are_optimal(nu, m, K):
     rng = np.random.default_rng(K)
     X, y = blobs(m, 2, K)
     data = TrainingData(X, y, K, np.ones(m))
-    state, F = PAIRWISE["exp"].blocks(data), rng.normal(size=(m, K))
+    state = PAIRWISE["exp"].blocks(data)
+    F = rng.normal(size=(m, K))
     h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
     state.start(F)
     w, tables = LargeExp(K, nu).fit(state, h)
@@ -237,8 +246,10 @@ def test_very_many_classes_are_updated_in_blocks(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = blobs(2000, 2, 20)
     data = TrainingData(X, y, 20, np.ones(2000))
-    F, w = rng.normal(size=(2000, 20)), rng.random(20)
-    h, other = np.where(rng.random(2000) < 0.5, 1, -1).astype(np.int8), rng.random(20)
+    F = rng.normal(size=(2000, 20))
+    w = rng.random(20)
+    h = np.where(rng.random(2000) < 0.5, 1, -1).astype(np.int8)
+    other = rng.random(20)
     found = {}
     for most in (3, 100):
         for module in (blocks, pairwise):
@@ -265,7 +276,8 @@ def test_coefficients_by_passes_over_the_rows_are_optimal(monkeypatch, nu, m, K)
     data = TrainingData(X, y, K, weight)
     monkeypatch.setattr(pairwise, "MANY_COLUMNS", 1)
     monkeypatch.setattr(pairwise_log, "PASS_ROWS", 64)
-    state, F = PAIRWISE["log"].blocks(data, 2), rng.normal(size=(m, K))
+    state = PAIRWISE["log"].blocks(data, 2)
+    F = rng.normal(size=(m, K))
     h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
     state.start(F[data.rows])
     nu *= data.weight_unit
@@ -284,8 +296,10 @@ def test_coefficients_by_passes_over_the_rows_are_optimal(monkeypatch, nu, m, K)
 def test_very_many_classes_of_the_logistic_loss_have_the_weights_of_tables(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = blobs(2000, 2, 20)
-    data, w = TrainingData(X, y, 20, np.ones(2000)), rng.random(20)
-    F, h = rng.normal(size=(2000, 20)), np.where(rng.random(2000) < 0.5, 1, -1).astype(np.int8)
+    data = TrainingData(X, y, 20, np.ones(2000))
+    w = rng.random(20)
+    F = rng.normal(size=(2000, 20))
+    h = np.where(rng.random(2000) < 0.5, 1, -1).astype(np.int8)
     found = []
     for most in (3, 100):
         monkeypatch.setattr(pairwise, "MANY_COLUMNS", most)
@@ -327,7 +341,9 @@ def test_weights_of_very_many_classes_begin_anew_from_scores_in_pieces(how, loss
     params = {"weak_learner": "tree" if how == "trees" else "stump"}
     params |= {"random_state": 0} if loss == "ecc" else {"loss": loss, "fixed_step": 0.1}
     cls = AdaBoostECCClassifier if loss == "ecc" else MCBoostClassifier
-    booster, peaks, models = cls.booster, [], []
+    booster = cls.booster
+    peaks = []
+    models = []
     restart = booster.restart
 
     def measured(self, scores):

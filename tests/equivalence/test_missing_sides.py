@@ -48,7 +48,9 @@ def rows_of(m, seed=0):
 
 def counted(model, X, weight):
     """Splits of a model on rows that miss nothing, and how many of them send missing values left. All are checked."""
-    X, whole, ensemble = X.astype(np.float32), whole_weights(weight), model.model_.ensemble
+    X = X.astype(np.float32)
+    whole = whole_weights(weight)
+    ensemble = model.model_.ensemble
     found = np.zeros(2, dtype=int)
     for tree, sets in zip(ensemble.each_tree(), ensemble.each_sets(), strict=False):
         for rows, left, missing, nan_left, is_set in splits_of(
@@ -70,7 +72,8 @@ def splits_of(tree, sets, X, rows, at=0, end=None):
     if at == end:
         return
     x = X[rows, feature[at]]
-    missing, inside = np.isnan(x), x <= threshold[at]
+    missing = np.isnan(x)
+    inside = x <= threshold[at]
     if at in sets:
         bits = np.unpackbits(sets[at], bitorder="little").astype(bool)
         inside = bits[np.nan_to_num(x).astype(int)]
@@ -83,7 +86,8 @@ def splits_of(tree, sets, X, rows, at=0, end=None):
 def fitted(name, X, y, weight=None, rounds=6, comm=None, **params):
     """A model that is grown on all rows."""
     published = PUBLISHED if name in WORKHORSES[3:] else {}
-    cls, told = ALGORITHMS[name], {} if comm is None else {"comm": comm}
+    cls = ALGORITHMS[name]
+    told = {} if comm is None else {"comm": comm}
     rounds = 1 if name in BOOSTED_WEIGHTS else rounds
     return cls(**{"n_estimators": rounds, **all_rows(cls), **published, **params}).fit(
         X, y, weight, **told
@@ -149,7 +153,9 @@ def test_workers(name, m, weighted):
     X, y, rng = rows_of(m)
     weight = rng.integers(1, 5, m) / 2.0 if weighted else np.ones(m)
     order = np.argsort(X[:, 0] + 0.3 * rng.random(m), kind="stable")
-    X, y, weight = X[order], y[order], weight[order]
+    X = X[order]
+    y = y[order]
+    weight = weight[order]
     alone = fitted(name, X, y, weight, comm=Alone())
 
     def task(workers):

@@ -37,7 +37,9 @@ class Problem:
             y[y == absent] = (absent + 1) % K
         weight = np.ones(m) if sample_weight is None else sample_weight(rng, m)
         self.data = TrainingData(rng.normal(size=(m, 1)), y, K, weight)
-        self.y, self.s, self.K = self.data.y, self.data.weight, K
+        self.y = self.data.y
+        self.s = self.data.weight
+        self.K = K
         about = rng.integers(0, K, n)
         right = rng.random((n, m)) < skill
         self.h = np.where(right == (self.y == about[:, None]), 1, -1).astype(np.int8)
@@ -165,7 +167,8 @@ def test_sequential_pass_is_algorithm_2(case, dtype, nu):
 
 def test_the_objective_never_rises_update_by_update():
     p = Problem(400, 6, 60, skill=0.75)
-    solver, rng = p.fcd(2.0), np.random.default_rng(3)
+    solver = p.fcd(2.0)
+    rng = np.random.default_rng(3)
     last = solver.objective(p.columns)
     for j in rng.integers(0, len(p.owner), 1500):
         listed = np.arange(len(p.owner)) == j
@@ -197,7 +200,8 @@ def test_closed_form(plus, minus, nu, cap):
     columns = Columns.of_classes(
         pack(np.array([[1, 1]], dtype=np.int8)), np.zeros(1), np.zeros(1, dtype=int), 2
     )
-    solver.U[1, 0], solver.U[0, 1] = plus, minus
+    solver.U[1, 0] = plus
+    solver.U[0, 1] = minus
     solver.descend(columns, np.ones(1, dtype=bool))
     found = columns.w[0]
     np.testing.assert_allclose(found, twin.step(plus, minus, nu, cap), rtol=1e-6, atol=1e-9)
@@ -285,7 +289,8 @@ def test_dual_meets_primal(sample_weight):
     gaps = []
     for tol in (1e-1, 1e-3, 1e-7):
         solver.solve(p.columns, tol=tol)
-        primal, dual = solver.objective(p.columns), twin.dual(p.weights(solver), *p.args(2.0))
+        primal = solver.objective(p.columns)
+        dual = twin.dual(p.weights(solver), *p.args(2.0))
         assert dual <= primal * (1 + 1e-12)
         gaps.append((primal - dual) / primal)
     assert gaps[0] > gaps[2]
@@ -294,7 +299,8 @@ def test_dual_meets_primal(sample_weight):
 
 def test_ten_thousand_updates_in_float64():
     p = Problem(2000, 5, 50, skill=0.6)
-    solver, rng = p.fcd(0.0), np.random.default_rng(0)
+    solver = p.fcd(0.0)
+    rng = np.random.default_rng(0)
     updates = 0
     while updates < 10_000:
         # Shaken up, so that every update moves.
@@ -310,7 +316,9 @@ def test_ten_thousand_updates_in_float64():
 def test_float32_sees_the_small_side(light):
     """Learners whose mistakes have next to no weight: the small sum must not drown in the rounding of the large one."""
     rng = np.random.default_rng(0)
-    m, K, n = 12000, 3, 10
+    m = 12000
+    K = 3
+    n = 10
     y = np.sort(rng.integers(0, K, m))
     bad = rng.random(m) < 0.01
     weight = np.where(bad, light, 1.0) * (0.5 + rng.random(m))
@@ -365,7 +373,8 @@ def test_separable_data_end_at_the_cap():
 @pytest.mark.parametrize("n_threads", [2, 8])
 def test_threads_change_nothing(n_threads):
     one, many = (Problem(5000, 7, 80, skill=0.6) for _ in range(2))
-    a, b = one.fcd(1.0), many.fcd(1.0, n_threads=n_threads)
+    a = one.fcd(1.0)
+    b = many.fcd(1.0, n_threads=n_threads)
     a.solve(one.columns, max_passes=6, seed=9)
     b.solve(many.columns, max_passes=6, seed=9)
     assert one.columns.w.tobytes() == many.columns.w.tobytes()

@@ -22,16 +22,16 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
     rng = np.random.default_rng(m)
     width = 16 * (K // 16 + 1)
     narrow, F = aligned_zeros((m, width), np.float32), aligned_zeros((m, width), np.float64)
-    narrow[:, :K], narrow[:, K:] = 3 * rng.normal(size=(m, K)), UNUSED
+    narrow[:, :K] = 3 * rng.normal(size=(m, K))
+    narrow[:, K:] = UNUSED
     narrow[: m // 3, 0] += 40  # probabilities of 0 and 1
     F[:] = narrow
-    y, none = rng.integers(0, K, m).astype(np.int32), np.zeros(0, dtype=np.int32)
+    y = rng.integers(0, K, m).astype(np.int32)
+    none = np.zeros(0, dtype=np.int32)
     P = aligned_zeros((K, lanes * blocks), np.float32)
     P[:] = rng.choice([-0.5, 0, 0.5], P.shape)
-    order, cut = (
-        rng.permutation(m).astype(np.int32),
-        np.array([0, m // 3, m // 3, m], dtype=np.int64),
-    )
+    order = rng.permutation(m).astype(np.int32)
+    cut = np.array([0, m // 3, m // 3, m], dtype=np.int64)
     for weight in (np.zeros(0), rng.random(m) + 0.1):
         G = aligned_zeros((m, width), np.float32)
         _vector_loss.gradient(F, None, none, y, weight, _vector_loss.SOFTMAX, 16, 1.0, G, 1)
@@ -70,12 +70,10 @@ def assert_adds_a_tree(rng, F, params, out, n_threads):
     """A tree that is added on the way: the bits of adding it before."""
     vectors = rng.normal(size=(7, F.shape[1])).astype(np.float32)
     leaf = rng.integers(0, 7, len(F)).astype(np.int32)
-    here, there, found, norm = (
-        F.copy(),
-        F.copy(),
-        np.empty_like(out),
-        np.empty((len(F), 3), dtype=np.float32),
-    )
+    here = F.copy()
+    there = F.copy()
+    found = np.empty_like(out)
+    norm = np.empty((len(F), 3), dtype=np.float32)
     expected = np.empty_like(out)
     _float32_loss.add_rows(there, vectors, leaf, 1)
     _float32_loss.project(there, None, leaf, *params, expected, norm, 1)
@@ -88,23 +86,25 @@ def assert_adds_a_tree(rng, F, params, out, n_threads):
 def test_sums_of_leaves_of_one_row_are_its_gradients():
     """Also where exponentials end."""
     rng = np.random.default_rng(2)
-    m, K, width = 90, 30, 32
+    m = 90
+    K = 30
+    width = 32
     narrow, F, G = (
         aligned_zeros((m, width), dtype) for dtype in (np.float32, np.float64, np.float32)
     )
-    narrow[:, :K], narrow[:, K:] = rng.uniform(0, 10.0 ** rng.uniform(0, 3, (m, 1)), (m, K)), UNUSED
+    narrow[:, :K] = rng.uniform(0, 10.0 ** rng.uniform(0, 3, (m, 1)), (m, K))
+    narrow[:, K:] = UNUSED
     F[:] = narrow
-    y, none, all_rows = (
-        rng.integers(0, K, m).astype(np.int32),
-        np.zeros(0),
-        np.arange(m, dtype=np.int32),
-    )
+    y = rng.integers(0, K, m).astype(np.int32)
+    none = np.zeros(0)
+    all_rows = np.arange(m, dtype=np.int32)
     _vector_loss.gradient(F, None, y[:0], y, none, _vector_loss.SOFTMAX, 16, 1.0, G, 1)
     data = TreeData(np.zeros((m, 1)), y.astype(np.int64), K, np.ones(m))
     rows = NarrowRows(LOSSES["softmax"], data, 1)
     rows.start(narrow[data.rows, :K])
     rows.directions(3).integers(0)
-    G, y = G[data.rows, :K], y[data.rows]
+    G = G[data.rows, :K]
+    y = y[data.rows]
     found = rows._in_ones(None, all_rows, np.arange(m + 1))[:, 0]
     bounds = rows._bounds(None, all_rows, np.arange(m + 1))[:, :K]
     assert (np.abs(G) <= 1.001 * bounds).all()
@@ -114,12 +114,14 @@ def test_sums_of_leaves_of_one_row_are_its_gradients():
 
 def test_entries_are_added():
     rng = np.random.default_rng(0)
-    m, K = 5000, 40
+    m = 5000
+    K = 40
     rows = NarrowRows(
         LOSSES["softmax"], TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, np.ones(m)), 3
     )
     rows.start()
-    value, leaf = np.zeros((7, rows.width)), rng.integers(0, 7, m).astype(np.int32)
+    value = np.zeros((7, rows.width))
+    leaf = rng.integers(0, 7, m).astype(np.int32)
     value[:, :K] = np.where(rng.random((7, K)) < 0.2, rng.normal(size=(7, K)).astype(np.float32), 0)
     for _ in range(2):
         rows.add(value, leaf)
@@ -139,7 +141,8 @@ def test_a_training_is_that_with_scores_in_double_precision(monkeypatch, weighte
     params = {"max_leaf_entries": entries, "split_columns": 7, "random_state": 0, "calibrate": None}
     monkeypatch.setattr(vector_tree, "MANY_CLASSES", 0)
     monkeypatch.setattr(vector_tree, "MOST_WIDE_SCORES", 0)
-    narrow, wide = [], []
+    narrow = []
+    wide = []
     for found in (narrow, wide):
         for n in (1, 10):
             found.append(
@@ -188,12 +191,14 @@ def test_refitted_leaves_are_those_of_scores_in_double_precision(monkeypatch):
 
 def test_whole_leaves_are_added():
     rng = np.random.default_rng(0)
-    m, K = 5000, 40
+    m = 5000
+    K = 40
     rows = NarrowRows(
         LOSSES["softmax"], TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, np.ones(m)), 3
     )
     rows.start()
-    value, leaf = np.zeros((7, rows.width)), rng.integers(0, 7, m).astype(np.int32)
+    value = np.zeros((7, rows.width))
+    leaf = rng.integers(0, 7, m).astype(np.int32)
     value[:, :K] = rng.normal(size=(7, K)).astype(np.float32)
     for _ in range(2):
         rows.add(value, leaf)

@@ -107,7 +107,9 @@ def test_coordinate_descent_depends_on_the_order_of_the_classes_by_its_tolerance
 
 def in_order(monkeypatch, order):
     """Have rounds of HingeBoost.OC take classes in the order that they have before ``order`` gives them new numbers."""
-    recolour, one_vs_all, back = output_codes.recolour, columns.one_vs_all, np.argsort(order)
+    recolour = output_codes.recolour
+    one_vs_all = columns.one_vs_all
+    back = np.argsort(order)
 
     def in_turn(rho, y, mu, g, allow_zero):
         column = np.ascontiguousarray(mu[order])

@@ -131,10 +131,8 @@ def test_leaves_of_gentleboost_do_not_depend_on_the_order_of_the_rows():
     rng = np.random.default_rng(0)
     y = rng.integers(0, 17, 170)
     y[:17] = np.arange(17)
-    X, weight = (
-        np.where(rng.random((170, 2)) < 0.3, rng.normal(size=(170, 2)), 0),
-        rng.integers(1, 4, 170).astype(float),
-    )
+    X = np.where(rng.random((170, 2)) < 0.3, rng.normal(size=(170, 2)), 0)
+    weight = rng.integers(1, 4, 170).astype(float)
     params = {"n_estimators": 5, "weak_learner": "tree", "max_leaf_nodes": 6}
     first = GentleBoostClassifier(**params).fit(X, y, sample_weight=weight).model_.to_bytes()
     for seed in range(5):

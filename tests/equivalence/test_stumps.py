@@ -139,8 +139,9 @@ def test_sums_of_workers(K, m, narrow, monkeypatch):
     assert 2.0 ** (scan.bits - 1.01) < size < 2.0 ** (scan.bits + 0.01)
     scan(blocks, SharedStump(data, 2)._targets)
     whole = np.rint(a / unit)
-    used, rows = np.asarray(X)[data.rows].astype(np.float32), 0
-    for store, at in zip(data.stores, scan.at, strict=True):
+    used = np.asarray(X)[data.rows].astype(np.float32)
+    rows = 0
+    for store, at in zip(data.stores, scan.cell_rows, strict=True):
         for f, thresholds, bins, first in zip(
             store.feature, store.thresholds, store.bins, at, strict=True
         ):

@@ -1093,7 +1093,7 @@ def test_the_least_gain_rises_earlier_in_folds_with_larger_steps(rate, late):
         learning_rate=rate, max_leaf_nodes=2, min_relative_gain=1e-9
     )
     booster = estimator._booster(lambda: 0)
-    booster.hasten(2 * late)
+    booster.speed_up(2 * late)
     dataset = TrainingSet(rows, np.arange(3), np.arange(40) % 3, np.ones(40))
     booster.lay_out(dataset, 1).start(2 * late)
     seen = []

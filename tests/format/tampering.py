@@ -40,7 +40,8 @@ class File:
     def to_bytes(self):
         """The file, written from the specification."""
         end = 64 + 32 * len(self.sections)
-        table, body = b"", b""
+        table = b""
+        body = b""
         for tag, dtype, data in self.sections:
             offset = -(-end // 64) * 64
             body += bytes(offset - end) + data

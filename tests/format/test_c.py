@@ -183,7 +183,8 @@ int main(int argc, char **argv) {
 
 
 def test_early_exits_of_sets_of_categories_in_c(tmp_path):
-    model, X = exits_of_sets(5), with_codes(random_rows(60, 9))
+    model = exits_of_sets(5)
+    X = with_codes(random_rows(60, 9))
     model.save(tmp_path / "m.mcb")
     X.tofile(tmp_path / "rows")
     (tmp_path / "early.c").write_text(EARLY)
@@ -307,7 +308,8 @@ def test_probabilities_of_calibrated_models_everywhere(compiled, algorithm, tmp_
         .fit(X[:150], y[:150])
         .calibrate_on(X[150:], y[150:])
     )
-    model, rows = fitted.model_, X[:40]
+    model = fitted.model_
+    rows = X[:40]
     assert model.temperature != 1
     check_model(compiled("gcc -O0"), tmp_path, model, rows, None)
     text = (" ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(row)) for row in rows)

@@ -78,7 +78,9 @@ def models():
 
     def with_exits(model):
         """Checkpoints, and bounds and thresholds at which some rows exit."""
-        at, k, rng = np.arange(2, model.n_learners, 5), model.n_classes_, np.random.default_rng(0)
+        at = np.arange(2, model.n_learners, 5)
+        k = model.n_classes_
+        rng = np.random.default_rng(0)
         pair = rng.uniform(0, 9, (len(at) + 1) // 2 * k * (k - 1)).astype(
             "<f4" if model.kind == 1 else "<f2"
         )

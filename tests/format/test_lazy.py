@@ -67,7 +67,8 @@ class File(modelreader.File):
 
     def lazy(self, values, way):
         """Features asked for, each once, and class with learners; way -1 scores with all of them."""
-        self.row, self.before = Row(values), {}
+        self.row = Row(values)
+        self.before = {}
         found = self.scores(self.row) if way < 0 else self.early(self.row, way)
         n = len(self.row.asked) if way < 0 else self.before.get(found[1], len(self.row.asked))
         return list(dict.fromkeys(self.row.asked[:n])), found
@@ -89,7 +90,8 @@ def lazy_models():
     yield Model.from_ensemble(random_kernel(3, 9, 3, "rbf", True), range(3)), finite_rows(12, 9)
     yield exits_of_sets(5), with_codes(random_rows(12, 9))
     scale = np.float32(0.7) ** np.arange(40)
-    stumps, trees = random_stumps(40, 30, 4), random_trees(12, 60, 4, "vector")
+    stumps = random_stumps(40, 30, 4)
+    trees = random_trees(12, 60, 4, "vector")
     stumps = replace(stumps, right=stumps.right * scale[:, None])
     scale = np.repeat(scale[: len(trees)], np.diff(trees.offset) + 1)
     for ensemble in (stumps, replace(trees, leaf=trees.leaf * scale[:, None])):
@@ -103,7 +105,8 @@ def lazy_models():
 def test_features_are_asked_for_once_and_when_a_learner_needs_them(compiled, build, tmp_path):
     fewer = 0
     for model, X in lazy_models():
-        file, wanted = File(model.to_bytes()), []
+        file = File(model.to_bytes())
+        wanted = []
         ways = [-1, *(way for way, tag in enumerate(modelreader.EXITS) if file.has(tag))]
         scores = model.raw_scores(X)
         for row, all_scores in zip(X.tolist(), scores.tolist(), strict=True):

@@ -119,11 +119,13 @@ def test_large_files_come_in_several_pieces(model, tmp_path):
 
     class Few:
         def __init__(self, data):
-            self.data, self.asked = data, []
+            self.data = data
+            self.asked = []
 
         def read(self, n):
             self.asked.append(n)
-            part, self.data = self.data[: min(n, 1000)], self.data[min(n, 1000) :]
+            part = self.data[: min(n, 1000)]
+            self.data = self.data[min(n, 1000) :]
             return part
 
     data = model.to_bytes()
@@ -136,6 +138,7 @@ def test_checksums_of_any_length_at_any_address():
     data = np.random.default_rng(0).integers(0, 256, 700, dtype=np.uint8)
     for begin in (0, 1, 7, 12):
         for n in (*range(140), 512, 600, 683):
-            part, cut = data[begin : begin + n], n // 3
+            part = data[begin : begin + n]
+            cut = n // 3
             assert score.crc32c(part) == checksum(part.tobytes())
             assert score.crc32c(part[cut:], score.crc32c(part[:cut])) == checksum(part.tobytes())

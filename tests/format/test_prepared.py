@@ -52,7 +52,9 @@ def has_avx512():
 def check(program, folder, trees, ranked, rows=3, X=None):
     """Compare with the slow twin; ``ranked``: whether ranks are used where the processor has them."""
     X = random_rows(40, trees.n_features) if X is None else X.copy()
-    X[0], X[1, ::2], X[2] = np.nan, np.inf, -np.inf
+    X[0] = np.nan
+    X[1, ::2] = np.inf
+    X[2] = -np.inf
     Model.from_ensemble(trees, range(trees.n_classes)).save(folder / "m.mcb")
     X.tofile(folder / "rows")
     run = subprocess.run(
@@ -223,14 +225,14 @@ def mixed_sets(n_trees, n_features, most_splits, n_classes=4, vector=True, seed=
     builder.bias[:] = rng.normal(size=n_classes)
     for t in range(n_trees):
         s = int(rng.integers(0, most_splits + 1))
-        asked, nan_left, sets = rng.integers(n_features, size=s), rng.random(s) < 0.5, {}
+        asked = rng.integers(n_features, size=s)
+        nan_left = rng.random(s) < 0.5
+        sets = {}
         threshold = rng.choice([0.0, -0.0, 0.5, 2.0, 1e-41, -3e38, 3e38], size=s)
         for j in np.flatnonzero((asked % 3 == 1) & (rng.random(s) < 0.8)).tolist():
             n = levels[asked[j] // 3]
-            sets[j], threshold[j] = (
-                categories.packed(asked[j], np.flatnonzero(rng.random(n) < 0.4), nan_left[j]),
-                0,
-            )
+            sets[j] = categories.packed(asked[j], np.flatnonzero(rng.random(n) < 0.4), nan_left[j])
+            threshold[j] = 0
         leaf = rng.normal(size=(s + 1, n_classes) if vector else s + 1)
         of = (-1, -1) if vector else (t % n_classes, -1 if t % 3 == 0 else (t + 1) % n_classes)
         builder.add_tree(asked, threshold, nan_left, random_right(s, rng), leaf, *of, sets=sets)
@@ -255,7 +257,8 @@ def test_sets_of_categories(compiled, build, vector, tmp_path):
 
 def test_a_table_that_would_outgrow_the_sets_is_not_made(tmp_path):
     """One split for each of many features with most levels: a bit of every word would be used."""
-    n, feature = 65_535, np.arange(40)
+    n = 65_535
+    feature = np.arange(40)
     categories = Categories(feature, np.full(40, n), (None,) * 40)
     builder = TreesBuilder(2, 40, True, categories=categories)
     for j in range(40):
@@ -281,7 +284,8 @@ def test_early_exits_of_trees_in_ranks(mode):
     model = model.with_early_exit("calibrated", X, rate=0.1).with_early_exit(
         "rejection", X, rate=0.1, background=1
     )
-    file, learners = modelreader.File(model.to_bytes()), set()
+    file = modelreader.File(model.to_bytes())
+    learners = set()
     for number, way in enumerate(("certified", "calibrated", "rejection")):
         found = list(zip(*model.predict_early_codes(X[:15], way), strict=True))
         assert found == [file.early(row, number) for row in X[:15].tolist()]

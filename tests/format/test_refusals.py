@@ -37,7 +37,8 @@ import sys  # noqa: E402
 
 sys.modules["tampering"] = tampering
 _spec.loader.exec_module(tampering)
-parse, patch = tampering.parse, tampering.patch
+parse = tampering.parse
+patch = tampering.patch
 
 HEADER = Path(pymcboost.get_include(), "mcb.h").read_text()
 STATUSES = {
@@ -204,7 +205,8 @@ def one_past(values):
     i = next(i for i, count in enumerate(counts) if count < 1 << values[25])
     begin = 8 * parts(PACK)[6] + i * sum(values[24:27]) + values[24]
     for bit in range(values[25]):
-        at, on = begin + bit, counts[i] >> bit & 1
+        at = begin + bit
+        on = counts[i] >> bit & 1
         values[at // 8] = values[at // 8] & ~(1 << at % 8) | on << at % 8
 
 
@@ -1114,6 +1116,7 @@ def test_wider_numbers_of_another_writer():
         file.find(tag)[1] = 3
         file.set_items(tag, "I", values)
     X = np.random.default_rng(0).normal(size=(30, 7))
-    wide, narrow = Model.from_bytes(file.to_bytes()), Model.from_bytes(TREES)
+    wide = Model.from_bytes(file.to_bytes())
+    narrow = Model.from_bytes(TREES)
     assert wide.raw_scores(X).tobytes() == narrow.raw_scores(X).tobytes()
     assert Model.from_ensemble(wide.ensemble, [1, 2, 9], link="softmax").to_bytes() == TREES

@@ -36,8 +36,11 @@ def models():
     yield "linear with zeros", Model.from_ensemble(replace(linear, coef=coef), range(3))
     for name in ("linear", "poly", "rbf", "perceptron"):
         kernel = random_kernel(8, 40, 3, name, scaled=True)
-        support, factor = kernel.support.copy(), kernel.scale.factor.copy()
-        support[:, 1::3], support[:, 2::3], factor[:5] = 0.5, 0.0, 0.0
+        support = kernel.support.copy()
+        factor = kernel.scale.factor.copy()
+        support[:, 1::3] = 0.5
+        support[:, 2::3] = 0.0
+        factor[:5] = 0.0
         for scale in (None, replace(kernel.scale, factor=factor)):
             model = Model.from_ensemble(replace(kernel, support=support, scale=scale), range(3))
             yield f"{name} kernel{', scaled' if scale else ''}", model
@@ -63,7 +66,8 @@ def test_a_program_has_the_features_of_python(name, program, tmp_path):
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_features_that_are_not_used_may_hold_anything(name):
-    model, rng = SHAPES[name], np.random.default_rng(0)
+    model = SHAPES[name]
+    rng = np.random.default_rng(0)
     X = rng.normal(size=(20, model.n_features_in_)).astype(np.float32)
     Z = X.copy()
     Z[:, np.setdiff1d(np.arange(model.n_features_in_), model.used_features()[0])] += 3

@@ -48,7 +48,8 @@ class GiniTrees:
     """Binary classification trees of scikit-learn; every `learn` gives one, and its outputs on the training rows."""
 
     def __init__(self, X, max_leaf_nodes):
-        self.X, self.max_leaf_nodes = X, max_leaf_nodes
+        self.X = X
+        self.max_leaf_nodes = max_leaf_nodes
 
     def learn(self, target):
         """(tree, outputs) for the signs of the target and its size as weights."""
@@ -73,8 +74,11 @@ class StumpsAndConstants(AllStumps):
 
 def adaboost(X, y, rounds, kind=AllStumps):
     """Discrete AdaBoost for classes 0 and 1, class 0 being +1: (splits, signed alpha where x is above, margins)."""
-    stumps, sign = kind(X), two_signs(y)
-    D, F, model = np.full(len(y), 1 / len(y)), np.zeros(len(y)), []
+    stumps = kind(X)
+    sign = two_signs(y)
+    D = np.full(len(y), 1 / len(y))
+    F = np.zeros(len(y))
+    model = []
     for _ in range(rounds):
         split, h = stumps.learn(D * sign)
         error = D[h != sign].sum()
@@ -95,13 +99,18 @@ def confidence_adaboost(X, y, rounds):
     splits, F
         F: sum of the confidences, class 0 being positive.
     """
-    stumps, sign, m = AllStumps(X), two_signs(y), len(y)
-    D, F, splits = np.full(m, 1 / m), np.zeros(m), []
+    stumps = AllStumps(X)
+    sign = two_signs(y)
+    m = len(y)
+    D = np.full(m, 1 / m)
+    F = np.zeros(m)
+    splits = []
     for _ in range(rounds):
         split, h = stumps.learn(D * sign)
         confidence = np.zeros(m)
         for side in (1, -1):
-            up, down = D[(h == side) & (sign > 0)].sum(), D[(h == side) & (sign < 0)].sum()
+            up = D[(h == side) & (sign > 0)].sum()
+            down = D[(h == side) & (sign < 0)].sum()
             confidence[h == side] = 0.5 * np.log((up + 1 / 4000) / (down + 1 / 4000))
         D = D * np.exp(-sign * confidence)
         D /= D.sum()
@@ -113,7 +122,8 @@ def confidence_adaboost(X, y, rounds):
 def fewest_errors(stumps, y, K, w):
     """(stump number, left class, right class) of the stump with two different classes that gets most weight right."""
     Y = np.eye(K)[y] * w[:, None]
-    right_of, left_of = (stumps.h > 0) @ Y, (stumps.h < 0) @ Y
+    right_of = (stumps.h > 0) @ Y
+    left_of = (stumps.h < 0) @ Y
     same = np.eye(K, dtype=bool)
     best = np.concatenate([
         np.where(same, -1.0, left_of[i : i + 100, :, None] + right_of[i : i + 100, None, :]).max(axis=(1, 2))
@@ -128,7 +138,9 @@ def fewest_errors(stumps, y, K, w):
 def samme(X, y, K, rounds):
     """SAMME with stumps: (list of (split, left, right, alpha), F)."""
     stumps = AllStumps(X)
-    w, F, model = np.full(len(y), 1 / len(y)), np.zeros((len(y), K)), []
+    w = np.full(len(y), 1 / len(y))
+    F = np.zeros((len(y), K))
+    model = []
     for _ in range(rounds):
         j, left, right = fewest_errors(stumps, y, K, w)
         said = np.where(stumps.h[j] > 0, right, left)
@@ -147,7 +159,8 @@ class FewestErrors:
     """Stumps that name two different classes; every `learn` gives the one with the fewest errors."""
 
     def __init__(self, X, K):
-        self.stumps, self.K = AllStumps(X), K
+        self.stumps = AllStumps(X)
+        self.K = K
 
     def learn(self, y, D):
         """(split, class that it names for each row)."""
@@ -159,7 +172,8 @@ class GiniNames:
     """Classification trees of scikit-learn."""
 
     def __init__(self, X, max_leaf_nodes):
-        self.X, self.max_leaf_nodes = X, max_leaf_nodes
+        self.X = X
+        self.max_leaf_nodes = max_leaf_nodes
 
     def learn(self, y, D):
         """(tree, class that it names for each row)."""
@@ -172,7 +186,9 @@ class GiniNames:
 def m1(y, K, rounds, learners, weight=None):
     """AdaBoost.M1: (weak learners, errors, F)."""
     w = np.ones(len(y)) if weight is None else np.array(weight, dtype=float)
-    F, found, errors = np.zeros((len(y), K)), [], []
+    F = np.zeros((len(y), K))
+    found = []
+    errors = []
     for _ in range(rounds):
         p = w / w.sum()
         learner, named = learners.learn(y, p)
@@ -218,7 +234,8 @@ class PlausibleTrees:
     """Regression trees of scikit-learn, with a set of plausible classes in each leaf."""
 
     def __init__(self, X, max_leaf_nodes):
-        self.X, self.max_leaf_nodes = X, max_leaf_nodes
+        self.X = X
+        self.max_leaf_nodes = max_leaf_nodes
 
     def learn(self, y, D, q):
         """(tree, h of each row and class)."""
@@ -237,10 +254,13 @@ def m2(y, K, rounds, learners, weight=None):
     D = np.ones(len(y)) if weight is None else np.array(weight, dtype=float)
     w = np.repeat(D[:, None] / (K - 1), K, axis=1)
     w[own] = 0
-    F, found, losses = np.zeros((len(y), K)), [], []
+    F = np.zeros((len(y), K))
+    found = []
+    losses = []
     for _ in range(rounds):
         W = w.sum(axis=1)
-        q, D = w / W[:, None], W / W.sum()
+        q = w / W[:, None]
+        D = W / W.sum()
         learner, h = learners.learn(y, D, q)
         eps = 0.5 * (D * (1 - h[own] + (q * h).sum(axis=1))).sum()
         if eps >= 1 / 2:
@@ -257,7 +277,8 @@ def m2(y, K, rounds, learners, weight=None):
 def adaboost_ml(X, y, K, rounds):
     """AdaBoost.ML with stumps: (list of (split, left, right, step), F), F without float32's halves."""
     stumps = AllStumps(X)
-    F, model = np.zeros((len(y), K)), []
+    F = np.zeros((len(y), K))
+    model = []
     code = (K * np.eye(K) - 1) / (K - 1)
     for _ in range(rounds):
         own = F[np.arange(len(y)), y]
@@ -276,8 +297,11 @@ def adaboost_ml(X, y, K, rounds):
 
 def mh(X, y, K, rounds):
     """AdaBoost.MH with shared stumps: (list of splits, F)."""
-    stumps, Y = AllStumps(X), 2.0 * np.eye(K)[y] - 1
-    D, F, splits = np.full(Y.shape, 1 / Y.size), np.zeros(Y.shape), []
+    stumps = AllStumps(X)
+    Y = 2.0 * np.eye(K)[y] - 1
+    D = np.full(Y.shape, 1 / Y.size)
+    F = np.zeros(Y.shape)
+    splits = []
     for _ in range(rounds):
         edges = stumps.h @ (D * Y)
         j = stumps.first_best(np.abs(edges).sum(axis=1))
@@ -305,7 +329,10 @@ def half_weights(D, y, mu):
 
 def oc(X, y, K, colourings, learners=None):
     """AdaBoost.OC: (splits, F), with F_l the sum of alpha [h = mu_l]."""
-    stumps, D, F, splits = learners or AllStumps(X), start_of_pairs(y, K), np.zeros((len(y), K)), []
+    stumps = learners or AllStumps(X)
+    D = start_of_pairs(y, K)
+    F = np.zeros((len(y), K))
+    splits = []
     for mu in colourings:
         _, rows = half_weights(D, y, mu)
         split, h = stumps.learn(rows * mu[y])
@@ -323,7 +350,8 @@ def oc(X, y, K, colourings, learners=None):
 def _confidences(D, y, mu, h):
     """g of every row, alpha where h = +1 and beta where h = -1, rounded as halves are stored."""
     U, rows = half_weights(D, y, mu)
-    smoothing, g = 1 / 4000, np.empty(len(y))
+    smoothing = 1 / 4000
+    g = np.empty(len(y))
     for side in (1, -1):
         up = rows[(h == side) & (mu[y] > 0)].sum() + smoothing
         down = rows[(h == side) & (mu[y] < 0)].sum() + smoothing
@@ -333,13 +361,11 @@ def _confidences(D, y, mu, h):
 
 def ecc(X, y, K, colourings, repartitions=0, learners=None):
     """AdaBoost.ECC, and AdaBoost.ERP with ``repartitions``: (splits, F, colourings used), F_l the sum of g mu_l."""
-    stumps, D, F, splits, used = (
-        learners or AllStumps(X),
-        start_of_pairs(y, K),
-        np.zeros((len(y), K)),
-        [],
-        [],
-    )
+    stumps = learners or AllStumps(X)
+    D = start_of_pairs(y, K)
+    F = np.zeros((len(y), K))
+    splits = []
+    used = []
     for mu in colourings:
         split, h = stumps.learn(half_weights(D, y, mu)[1] * mu[y])
         for _ in range(repartitions):
@@ -381,12 +407,16 @@ def polynomial_root(K, s, A1, A2, eps1, eps2):
 
 def piboost(X, y, K, subsets, rounds, cost_sensitive, learners=None):
     """Algorithm 2: (splits by round and subset, F as in the paper, R of the first round)."""
-    stumps, F, splits = learners or AllStumps(X), np.zeros((len(y), K)), []
+    stumps = learners or AllStumps(X)
+    F = np.zeros((len(y), K))
+    splits = []
     weights = [np.full(len(y), 1 / len(y)) for _ in subsets]
     for _ in range(rounds):
         chosen = []
         for number, subset in enumerate(subsets):
-            s, w, inside = len(subset), weights[number], np.isin(y, subset)
+            s = len(subset)
+            w = weights[number]
+            inside = np.isin(y, subset)
             cost = np.where(inside, K - s, s) if cost_sensitive else 1.0
             sign = np.where(inside, 1.0, -1.0)
             split, h = stumps.learn(w * cost * sign)
@@ -417,7 +447,9 @@ def coded(X, y, code, rounds, learners=None):
     """
     learners = learners or AllStumps(X)
     C = code[y].astype(float)
-    D, f, splits = (C != 0) / (C != 0).sum(), np.zeros(C.shape), []
+    D = (C != 0) / (C != 0).sum()
+    f = np.zeros(C.shape)
+    splits = []
     for _ in range(rounds):
         found = [learners.learn(D[:, j] * C[:, j]) for j in range(C.shape[1])]
         h = np.column_stack([one[1] for one in found])
@@ -432,7 +464,8 @@ def coded(X, y, code, rounds, learners=None):
 
 def regression_stump(stumps, z, w):
     """(stump number, value left, value right): least weighted squares of z, the first of equals."""
-    explained, values = np.empty(len(stumps.h)), []
+    explained = np.empty(len(stumps.h))
+    values = []
     for j, h in enumerate(stumps.h):
         sides = [h < 0, h > 0]
         means = [np.average(z[side], weights=w[side]) for side in sides]
@@ -447,7 +480,9 @@ def regression_stump(stumps, z, w):
 
 def gentleboost(X, y, K, rounds):
     """GentleBoost with regression stumps: (splits by round and class, F less its mean)."""
-    stumps, F, splits = AllStumps(X), np.zeros((len(y), K)), []
+    stumps = AllStumps(X)
+    F = np.zeros((len(y), K))
+    splits = []
     own = np.eye(K)[y]
     for _ in range(rounds):
         w = np.exp(-F[np.arange(len(y)), y])
@@ -470,7 +505,8 @@ def shared_stump(stumps, z, w, subset):
     rest = sum(alone[k] for k in range(K) if k not in subset)
     best = None
     for j, h in enumerate(stumps.h):
-        error, values = rest, []
+        error = rest
+        values = []
         for side in (h < 0, h > 0):
             ws, zs = w[side][:, subset], z[side][:, subset]
             values.append((ws * zs).sum() / ws.sum())
@@ -482,12 +518,16 @@ def shared_stump(stumps, z, w, subset):
 
 def jointboost(X, y, K, rounds):
     """JointBoost, every subset of the greedy search fitted anew: (list of (split, subset), F)."""
-    stumps, F, chosen = AllStumps(X), np.zeros((len(y), K)), []
+    stumps = AllStumps(X)
+    F = np.zeros((len(y), K))
+    chosen = []
     z = 2.0 * np.eye(K)[y] - 1
     for _ in range(rounds):
         w = np.exp(-z * F)
         w /= w.sum()
-        subset, best, best_subset = [], None, None
+        subset = []
+        best = None
+        best_subset = None
         while len(subset) < K:
             grown = [
                 (shared_stump(stumps, z, w, sorted([*subset, k])), k)
@@ -498,7 +538,8 @@ def jointboost(X, y, K, rounds):
             found, k = next(one for one in grown if one[0][0] <= least + 1e-12)
             subset.append(k)
             if best is None or found[0] < best[0] - 1e-12:
-                best, best_subset = found, sorted(subset)
+                best = found
+                best_subset = sorted(subset)
         _, j, left, right, constants = best
         value = np.tile(rounded(constants), (len(y), 1))
         value[:, best_subset] = np.where(stumps.h[j] > 0, rounded(right), rounded(left))[:, None]

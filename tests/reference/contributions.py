@@ -19,7 +19,9 @@ def goes_left(tree, sets, i, x):
 def descend(tree, sets, x):
     """Leaf of a row, counted from the left of its tree."""
     right = tree[3]
-    i, end, at = 0, len(right), 0
+    i = 0
+    end = len(right)
+    at = 0
     while i < end:
         if goes_left(tree, sets, i, x):
             i, end = i + 1, i + right[i]
@@ -30,7 +32,9 @@ def descend(tree, sets, x):
 
 def added(ensemble, tree, leaf):
     """Scores (K,) that a leaf adds."""
-    value, cls, base = np.asarray(tree[4], dtype=np.float64)[leaf], tree[5], tree[6]
+    value = np.asarray(tree[4], dtype=np.float64)[leaf]
+    cls = tree[5]
+    base = tree[6]
     if cls < 0:
         return value
     if ensemble.code is not None:
@@ -124,7 +128,9 @@ def interaction(value, n):
         for size in range(n - 1):
             weight = math.factorial(size) * math.factorial(n - size - 2) / math.factorial(n - 1)
             for members in itertools.combinations(others, size):
-                both, first, second = ((*members, i, j), (*members, i), (*members, j))
+                both = (*members, i, j)
+                first = (*members, i)
+                second = (*members, j)
                 change = value(both) - value(first) - value(second) + value(members)
                 result[i, j] += weight * change / 2
     for i in range(n):

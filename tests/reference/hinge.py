@@ -7,12 +7,15 @@ import numpy as np
 
 def solve_dual(K, sign, d, c, tol=1e-10, max_steps=1_000_000, start=0.0):
     """Dual (16) by steps of the maximal violating pair on the given kernel: signed multipliers beta, which sum to 0."""
-    lo, hi = np.where(sign < 0, -c, 0.0), np.where(sign > 0, c, 0.0)
+    lo = np.where(sign < 0, -c, 0.0)
+    hi = np.where(sign > 0, c, 0.0)
     beta = np.clip(np.zeros(len(d)) + start, lo, hi)
     E = sign * d.astype(float) - K @ beta
     for _ in range(max_steps):
-        up, down = np.where(beta < hi, E, -np.inf), np.where(beta > lo, E, np.inf)
-        i, j = up.argmax(), down.argmin()
+        up = np.where(beta < hi, E, -np.inf)
+        down = np.where(beta > lo, E, np.inf)
+        i = up.argmax()
+        j = down.argmin()
         if up[i] - down[j] <= tol:
             return beta
         # Second order, as LIBSVM: the partner of the largest gain.
@@ -36,13 +39,16 @@ def solve_dual(K, sign, d, c, tol=1e-10, max_steps=1_000_000, start=0.0):
 
 def free_step(X, target, lo, hi, beta, most, ridge):
     """A step on all free variables of the linear kernel's dual up to the first bound, see `Rows.free_step`."""
-    free, beta = np.flatnonzero((beta > lo) & (beta < hi)), beta.copy()
-    n, Z = len(free), X[free].astype(float)
+    free = np.flatnonzero((beta > lo) & (beta < hi))
+    beta = beta.copy()
+    n = len(free)
+    Z = X[free].astype(float)
     if not 2 <= n <= most:
         return beta, n, False, False, 0.0
     K = Z @ Z.T
     system = np.ones((n + 1, n + 1))
-    system[:-1, :-1], system[-1, -1] = K + ridge * K.diagonal().mean() * np.eye(n), 0.0
+    system[:-1, :-1] = K + ridge * K.diagonal().mean() * np.eye(n)
+    system[-1, -1] = 0.0
     step = np.linalg.solve(system, np.append(target[free] - Z @ (X.T.astype(float) @ beta), 0.0))
     step, bias = step[:-1], step[-1]
     room = np.where(step > 0, hi[free] - beta[free], beta[free] - lo[free])

@@ -9,8 +9,10 @@ LARGEST_STEP = 4.0
 
 def vector(gradient, weight, l2):
     """Leaf vector (K,) of rows with these negative gradients (n, K) of softmax."""
-    K, size = gradient.shape[1], np.abs(gradient)
-    G, H = weight @ gradient, weight @ (size * (1 - size))
+    K = gradient.shape[1]
+    size = np.abs(gradient)
+    G = weight @ gradient
+    H = weight @ (size * (1 - size))
     step = np.clip((K - 1) / K * G / np.maximum(H + l2, 1e-30), -LARGEST_STEP, LARGEST_STEP)
     return step - step.mean()
 

@@ -40,7 +40,8 @@ def power(base, degree):
     while degree:
         if degree & 1:
             result *= base
-        base, degree = base * base, degree >> 1
+        base = base * base
+        degree = degree >> 1
     return result
 
 
@@ -69,7 +70,8 @@ def exp(x):
         p = term + (p * z >> 64)
     p = p * _POWERS[fraction >> 60] >> 64
     if p >> 62:
-        p, whole = p >> 1, whole + 1
+        p = p >> 1
+        whole = whole + 1
     if whole > 1023:
         return math.inf
     if whole >= -1022:
@@ -82,11 +84,14 @@ def exp(x):
 def log(x):
     """The natural logarithm in float64."""
     mantissa, exponent = math.frexp(x)
-    mantissa, exponent = 2 * mantissa, exponent - 1
+    mantissa = 2 * mantissa
+    exponent = exponent - 1
     if mantissa >= float.fromhex("0x1.6a09e667f3bcdp0"):
-        mantissa, exponent = mantissa / 2, exponent + 1
+        mantissa = mantissa / 2
+        exponent = exponent + 1
     s = (mantissa - 1) / (mantissa + 1)
-    square, total = s * s, 0.0
+    square = s * s
+    total = 0.0
     for i in range(21, 1, -2):
         total = (total + 1 / i) * square
     return exponent * 0.693147180559945286 + 2 * (s + total * s)

@@ -13,7 +13,12 @@ from reference.packedreader import RefusedError as RefusedError
 
 TYPES = {1: "B", 2: "H", 3: "I", 4: "q", 5: "f", 6: "d", 7: "e"}
 NARROW = {1, 2, 3}
-STUMPS, INTERVALS, TREES, LINEAR, KERNEL, PACKED = 1, 2, 3, 5, 6, 7
+STUMPS = 1
+INTERVALS = 2
+TREES = 3
+LINEAR = 5
+KERNEL = 6
+PACKED = 7
 EVERY = {STUMPS, INTERVALS, TREES, LINEAR, KERNEL, PACKED}
 # tag: types, kinds that need it, kinds that may have it
 RULES = {
@@ -118,7 +123,10 @@ class File:
         need(self.kind in EVERY, 11)
         need(self.link <= 4, 12)
         need(self.decoder == 0 or (self.decoder <= 2 and self.kind == TREES), 13)
-        self.data, self.items, self.types, self.meta = data, {}, {}, b""
+        self.data = data
+        self.items = {}
+        self.types = {}
+        self.meta = b""
         entries = [data[64 + 32 * i : 96 + 32 * i] for i in range(count)]
         end = 64 + 32 * count
         places = []
@@ -137,7 +145,9 @@ class File:
 
     def entry(self, entry, end):
         """One line of the section table: offset, number of items, bytes of an item."""
-        tag, code, reserved = entry[:4], entry[4], entry[5:8] + entry[28:]
+        tag = entry[:4]
+        code = entry[4]
+        reserved = entry[5:8] + entry[28:]
         offset, n = struct.unpack_from("<QQ", entry, 8)
         letters = tag.decode("latin-1")
         need(letters.isascii() and letters.isalnum() and letters[0].isalpha(), 14)
@@ -172,7 +182,9 @@ class File:
 
     def shapes(self):
         """Numbers of items against each other."""
-        K, d, n = self.K, self.d, self.count
+        K = self.K
+        d = self.d
+        n = self.count
         wanted = {b"BIAS": K, b"CALB": 1, b"calb": 1, b"ABOV": K, b"LABI": K, b"LABO": K + 1}
         if self.kind == STUMPS:
             M = n(b"FEAT")
@@ -180,7 +192,9 @@ class File:
         elif self.kind == INTERVALS:
             wanted |= {b"IOFF": n(b"FIDX") + 1, b"TABL": (n(b"THRS") + 2 * n(b"FIDX")) * K}
         elif self.kind == TREES:
-            S, T, P = n(b"FEAT"), n(b"TSIZ"), n(b"CODE") // K
+            S = n(b"FEAT")
+            T = n(b"TSIZ")
+            P = n(b"CODE") // K
             each = 1 if self.has(b"TCLS") else K
             values = n(b"LCLS") if self.has(b"LCLS") else (S + T) * each
             wanted |= {
@@ -346,11 +360,14 @@ class File:
         need(ends and ends[0] == 0 and ends[-1] == self.count(b"CBIT"), 66)
         need(all(0 < b - a <= 8192 for a, b in zip(ends, ends[1:], strict=False)), 66)
         need(all(q < len(ends) for q in self.items[b"CSET"]), 66)
-        top, at = self.top(b"CATF"), self.items[b"CATO"]
+        top = self.top(b"CATF")
+        at = self.items[b"CATO"]
         features = [item % top for item in self.items[b"CATF"]]
         need(all(a < b for a, b in zip(features, features[1:], strict=False)), 31)
         need(all(feature < self.d for feature in features), 31)
-        levels, text, done = self.items[b"CATN"], bytes(self.items[b"CATS"]), 0
+        levels = self.items[b"CATN"]
+        text = bytes(self.items[b"CATS"])
+        done = 0
         need(all(1 <= n <= 65535 for n in levels), 67)
         named = [n for n, item in zip(levels, self.items[b"CATF"], strict=True) if item >= top]
         need(at and at[0] == 0 and len(at) == sum(named) + 1 and at[-1] == len(text), 67)
@@ -388,7 +405,8 @@ class File:
         if self.has(b"LABI"):
             labels = self.items[b"LABI"]
         else:
-            ends, text = self.items[b"LABO"], bytes(self.items[b"LABS"])
+            ends = self.items[b"LABO"]
+            text = bytes(self.items[b"LABS"])
             need(ends[0] == 0 and ends[-1] == len(text), 38)
             need(all(a <= b for a, b in zip(ends, ends[1:], strict=False)), 38)
             labels = [text[a:b] for a, b in zip(ends, ends[1:], strict=False)]
@@ -413,7 +431,10 @@ class File:
 
     def early(self, row, way):
         """Class of a row and the learners it takes; the way is the number of a tag in EXITS."""
-        K, numbers, top, so_far = self.K, self.items[EXITS[way]], 0, {}
+        K = self.K
+        numbers = self.items[EXITS[way]]
+        top = 0
+        so_far = {}
         start = list(self.items[b"BIAS"])
         final = (self.score_trees if self.kind == TREES else self.score_stumps)(row, start, so_far)
         checkpoints = list(enumerate(self.items[b"exit"]))
@@ -442,7 +463,9 @@ class File:
             so_far[n] = list(F)
 
     def score_stumps(self, row, F, so_far=None):
-        K, right, left = self.K, self.items[b"COEF"], self.items.get(b"COEL")
+        K = self.K
+        right = self.items[b"COEF"]
+        left = self.items.get(b"COEL")
         for j, ((feature, nan_left), t) in enumerate(
             zip(self.features(), self.items[b"THRS"], strict=True)
         ):
@@ -458,7 +481,8 @@ class File:
     def score_intervals(self, row, F):
         K, ends, cuts, table = self.K, *(self.items[tag] for tag in (b"IOFF", b"THRS", b"TABL"))
         for i, feature in enumerate(self.items[b"FIDX"]):
-            x, mine = row[feature], cuts[ends[i] : ends[i + 1]]
+            x = row[feature]
+            mine = cuts[ends[i] : ends[i + 1]]
             interval = len(mine) + 1 if x != x else sum(cut < x for cut in mine)
             for k in range(K):
                 F[k] += table[(ends[i] + 2 * i + interval) * K + k]
@@ -467,10 +491,13 @@ class File:
     def leaf(self, row, begin, size, t, features):
         """Number of the leaf of tree number t."""
         cuts, right = self.items[b"THRS"], self.items[b"RGHT"]
-        i, end, at = begin, begin + size, begin + t
+        i = begin
+        end = begin + size
+        at = begin + t
         while i < end:
             feature, nan_left = features[i]
-            x, q = row[feature], self.items[b"CSET"][i] if self.has(b"CSET") else 0
+            x = row[feature]
+            q = self.items[b"CSET"][i] if self.has(b"CSET") else 0
             if self.in_set(q, x, nan_left) if q else x <= cuts[i] or (x != x and nan_left):
                 i, end = i + 1, i + right[i]
             else:
@@ -478,12 +505,10 @@ class File:
         return at
 
     def score_trees(self, row, F, so_far=None):
-        K, values, code, features = (
-            self.K,
-            self.items[b"LEAF"],
-            self.items.get(b"CODE"),
-            self.features(),
-        )
+        K = self.K
+        values = self.items[b"LEAF"]
+        code = self.items.get(b"CODE")
+        features = self.features()
         classes, bases = self.items.get(b"TCLS"), self.items.get(b"TBAS")
         columns = [0.0] * (len(code) // K if code else 0)
         begin = 0
@@ -512,7 +537,8 @@ class File:
 
     def decoded(self, columns, bias):
         """Scores from the sums of the columns."""
-        K, code = self.K, self.items[b"CODE"]
+        K = self.K
+        code = self.items[b"CODE"]
         F = []
         for k in range(K):
             margins = [code[j * K + k] * f for j, f in enumerate(columns)]
@@ -522,7 +548,8 @@ class File:
                     + sum(margin == 0 for margin in margins) / 2
                 )
             else:
-                top, total = max(-margin for margin in margins), 0.0
+                top = max(-margin for margin in margins)
+                total = 0.0
                 for margin in margins:
                     total += exp(-margin - top)
                 loss = top + log(total)
@@ -544,7 +571,10 @@ class File:
         return F
 
     def score_kernel(self, row, F):
-        K, d, support, dual = self.K, self.d, self.items[b"SVEC"], self.items[b"DUAL"]
+        K = self.K
+        d = self.d
+        support = self.items[b"SVEC"]
+        dual = self.items[b"DUAL"]
         number, gamma, coef0, degree = self.items[b"KPAR"]
         scale = self.items.get(b"SCAL")
         if scale:

@@ -61,7 +61,8 @@ def minimiser(H, y, owner, K, s, nu, cap, loss="exp"):
 
 def cold_start(H, y, owner, K, nu, cap, loss):
     """All coefficients by L-BFGS-B from 0 on the mean over all pairs, stopped early; equal sample weights."""
-    p, s = len(y) * (K - 1), np.ones(len(y))
+    p = len(y) * (K - 1)
+    s = np.ones(len(y))
     found = minimize(
         lambda w: objective(w, H, y, owner, K, s, nu, loss) / p, np.zeros(len(H)),
         jac=lambda w: slopes(w, H, y, owner, K, s, nu, loss) / p, method="L-BFGS-B", bounds=[(0, cap)] * len(H),
@@ -73,18 +74,17 @@ def cold_start(H, y, owner, K, nu, cap, loss):
 def multiboost_cold(X, y, K, rounds, C, cap, loss):
     """Scores (m, K) of MultiBoost with one stump a round for all classes, each round solved by `cold_start`."""
     X = np.asarray(X, dtype=np.float32)
-    nu, F, H, owner = (
-        len(y) * (K - 1) / C,
-        np.zeros((len(y), K)),
-        np.zeros((0, len(y))),
-        np.zeros(0, dtype=int),
-    )
+    nu = len(y) * (K - 1) / C
+    F = np.zeros((len(y), K))
+    H = np.zeros((0, len(y)))
+    owner = np.zeros(0, dtype=int)
     for _ in range(rounds):
         _, f, threshold, nan_left, _, signed = best_stump(
             X, gradient_of(weights(F, y, loss, np.ones(len(y))), y)
         )
         h = outputs(X[:, f], threshold, nan_left) * np.sign(signed)
-        H, owner = np.concatenate([H, [h] * K]), np.concatenate([owner, np.arange(K)])
+        H = np.concatenate([H, [h] * K])
+        owner = np.concatenate([owner, np.arange(K)])
         F = scores(cold_start(H, y, owner, K, nu, cap, loss), H, owner, K)
     return F
 
@@ -103,7 +103,8 @@ def step(plus, minus, nu, cap):
 
 def sweep(w, H, y, owner, K, s, nu, cap, order):
     """Algorithm 2's inner loop over the coordinates in ``order``; returns w and the objective after each update."""
-    w, trace = np.array(w, dtype=float), []
+    w = np.array(w, dtype=float)
+    trace = []
     for j in order:
         without = w.copy()
         without[j] = 0
@@ -120,8 +121,12 @@ def multiboost(X, y, K, rounds, C, cap, shared):
     ``shared``: one stump for all classes, as in MultiBoost; otherwise one for every class.
     """
     X = np.asarray(X, dtype=np.float32)
-    s, nu = np.ones(len(y)), len(y) * (K - 1) / C
-    H, owner, w, model = np.zeros((0, len(y))), np.zeros(0, dtype=int), np.zeros(0), []
+    s = np.ones(len(y))
+    nu = len(y) * (K - 1) / C
+    H = np.zeros((0, len(y)))
+    owner = np.zeros(0, dtype=int)
+    w = np.zeros(0)
+    model = []
     for _ in range(rounds):
         a = gradient_of(weights(scores(w, H, owner, K), y, "exp", s), y)
         picks = [best_stump(X, a)] if shared else [best_stump(X, a[:, [c]]) for c in range(K)]

@@ -36,11 +36,13 @@ class Pack:
             (C, "fe"[half]),
             (V, "fe"[half_value]),
         ]
-        split, leaves = [*bits[1:4], *[1] * self.missing], (S + T) * self.columns
+        split = [*bits[1:4], *[1] * self.missing]
+        leaves = (S + T) * self.columns
         streams = [(T, bits[:1]), (T, bits[5:]), (S, split), (leaves, bits[4:5])]
         size = sum(n * struct.calcsize(code) for n, code in tables)
         need(len(data) == 32 + size + sum((n * sum(widths) + 7) // 8 for n, widths in streams), 76)
-        at, found = 32, []
+        at = 32
+        found = []
         for n, code in tables:
             found.append(struct.unpack_from(f"<{n}{code}", data, at))
             at += n * struct.calcsize(code)
@@ -50,7 +52,8 @@ class Pack:
         self.feature, self.first, self.threshold, self.value, sizes, classes, self.split, leaves = (
             found
         )
-        self.sizes, self.cls = [least + size for (size,) in sizes], [cls for (cls,) in classes]
+        self.sizes = [least + size for (size,) in sizes]
+        self.cls = [cls for (cls,) in classes]
         self.leaf = [leaf for (leaf,) in leaves]
 
     def contents(self, d, K):
@@ -84,7 +87,9 @@ class Pack:
         """Add the trees to the scores of a row."""
         begin = 0
         for t, size in enumerate(self.sizes):
-            i, end, at = begin, begin + size, begin + t
+            i = begin
+            end = begin + size
+            at = begin + t
             begin = end
             while i < end:
                 f, c, right, *nan_left = self.split[i]

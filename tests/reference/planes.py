@@ -2,7 +2,8 @@
 
 import numpy as np
 
-WIDTH, MOST = 1024, 256
+WIDTH = 1024
+MOST = 256
 UP = 1 + 2.0**-20
 
 
@@ -64,7 +65,10 @@ class Planes:
 
     def basis(self):
         """Classes of the basis, and the parts of all hyperplanes; none if they are not enough."""
-        sketch, classes, parts, whole = self.sketch(), [], [], None
+        sketch = self.sketch()
+        classes = []
+        parts = []
+        whole = None
         most = min(self.K - (self.K + 3) // 4, self.d, MOST)
         first = self.twin == np.arange(self.K)
         while True:
@@ -103,17 +107,23 @@ class Planes:
         return shortened((np.sqrt(total) + 1e-38) * UP)
 
     def bounds(self):
-        left, size, power = self.w.copy(), self.d + 300, 2.0**-53
+        left = self.w.copy()
+        size = self.d + 300
+        power = 2.0**-53
         for p, share in zip(self.cls, self.share, strict=True):
             left -= share[:, None] * self.w[p]
         while size > 1:
-            size, power = (size + 1) // 2, 2 * power
-        rest, whole, sums = self.norm(left), self.norm(self.w), np.zeros(self.K)
+            size = (size + 1) // 2
+            power = 2 * power
+        rest = self.norm(left)
+        whole = self.norm(self.w)
+        sums = np.zeros(self.K)
         for p, share in zip(self.cls, self.share, strict=True):
             sums += np.abs(share) * whole[p]
         sums = shortened(sums * UP)
         bound = rest + (power * whole + (power * sums + sums * 2.0**-28))
-        self.bound, tiny = single(bound * UP), np.float32(1e-37)
+        self.bound = single(bound * UP)
+        tiny = np.float32(1e-37)
         self.slack = (np.abs(self.bias).astype(np.float32) / np.float32(2.0**43) + tiny).astype(
             np.float64
         )
@@ -130,12 +140,15 @@ class Planes:
                 exact,
             )
         length = shortened(np.sqrt(eight((self.unit * row) ** 2)) * UP)
-        scores, product = self.bias.copy(), eight(self.w[self.cls] * row)
+        scores = self.bias.copy()
+        product = eight(self.w[self.cls] * row)
         for share, v in zip(self.share, shortened(product), strict=True):
             scores += v * share
         scores[self.cls] = exact[self.cls]
-        margin, n = self.bound * length + self.slack, len(self.cls)
-        best, high = (scores - margin).max(), scores + margin
+        margin = self.bound * length + self.slack
+        n = len(self.cls)
+        best = (scores - margin).max()
+        high = scores + margin
         able = (high >= best) & (self.twin == np.arange(self.K))
         for k in np.flatnonzero(able & (self.slack > 0)) if able.sum() > 1 else ():
             if high[k] >= best:

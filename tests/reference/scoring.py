@@ -53,9 +53,12 @@ def random_stumps(n_stumps, n_features, n_classes, two_sided=False, seed=0, few_
 def leaf_number(tree, row):
     """Number of the leaf of one tree, counted from the left, that a row falls into: the definition, step by step."""
     feature, threshold, nan_left, right = tree[:4]
-    begin, end, leaf = 0, len(feature), 0
+    begin = 0
+    end = len(feature)
+    leaf = 0
     while begin < end:
-        x, r = row[feature[begin]], int(right[begin])
+        x = row[feature[begin]]
+        r = int(right[begin])
         if x <= threshold[begin] or (np.isnan(x) and nan_left[begin]):
             begin, end = begin + 1, begin + r
         else:
@@ -92,7 +95,8 @@ def decoded(columns, trees):
             if trees.decoder == "hamming":
                 loss = float(np.sum(margin < 0) + 0.5 * np.sum(margin == 0))
             else:
-                total, top = 0.0, max(-margin)
+                total = 0.0
+                top = max(-margin)
                 for value in -margin:
                     total += score.exp(value - top)
                 loss = top + score.log(total)
@@ -128,11 +132,13 @@ def kernel_value(machine, value):
         base = float(np.float32(machine.gamma)) * shortened(value) + float(
             np.float32(machine.coef0)
         )
-        power, left = 1.0, machine.degree
+        power = 1.0
+        left = machine.degree
         while left:
             if left % 2:
                 power *= base
-            base, left = base * base, left // 2
+            base = base * base
+            left = left // 2
         return shortened(power)
     return shortened(value)
 
@@ -252,7 +258,8 @@ def random_entries(n_rounds, n_features, n_classes, share=0.3, shared=False, **m
     keep = rng.random(trees.leaf.shape) < share
     if not shared:
         return replace(trees, leaf=LeafEntries.of(np.where(keep, trees.leaf, 0)))
-    leaf, others = rounded(trees.leaf), rounded(rng.normal(size=len(trees.leaf)))
+    leaf = rounded(trees.leaf)
+    others = rounded(rng.normal(size=len(trees.leaf)))
     leaf = LeafEntries.of(np.where(keep, leaf, others[:, None]), others)
     return replace(trees, leaf=leaf, bias=rounded(trees.bias))
 
@@ -268,10 +275,13 @@ def random_sets(n_rounds, n_features, n_classes, seed=0, vector=True):
     builder = TreesBuilder(n_classes, n_features, vector, categories=categories)
     for t in range(n_rounds):
         s = int(rng.integers(0, 40))
-        feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
-        threshold, sets = rng.normal(size=s), {}
+        feature = rng.integers(n_features, size=s)
+        nan_left = rng.random(s) < 0.5
+        threshold = rng.normal(size=s)
+        sets = {}
         for j in np.flatnonzero(np.isin(feature, [1, 3])).tolist():
-            n, threshold[j] = 300 if feature[j] == 1 else 11, 0
+            n = 300 if feature[j] == 1 else 11
+            threshold[j] = 0
             sets[j] = categories.packed(
                 feature[j], np.flatnonzero(rng.random(n) < 0.4), nan_left[j]
             )

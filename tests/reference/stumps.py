@@ -69,7 +69,8 @@ def best_stump(X, a, allowed=None, weight=None):
             if abs(edges[r]) > best[0]:
                 best = (abs(edges[r]), f, threshold, nan_left, r, edges[r])
     if best[1] is not None:
-        column, whole = X[:, best[1]], whole_weights(np.ones(len(X)) if weight is None else weight)
+        column = X[:, best[1]]
+        whole = whole_weights(np.ones(len(X)) if weight is None else weight)
         side = side_of_missing(whole, outputs(column, *best[2:4]) < 0, np.isnan(column), best[3])
         best = (*best[:3], side, *best[4:])
     return best

@@ -14,7 +14,9 @@ class TextError(Exception):
 
     def __init__(self, line, column, code):
         super().__init__(f"{line}:{column}: {code}")
-        self.line, self.column, self.code = line, column, code
+        self.line = line
+        self.column = column
+        self.code = code
 
 
 def to_float32(text):
@@ -47,7 +49,8 @@ def whole_number(token):
     digits = (left + right).lstrip(b"+-").lstrip(b"0")
     places = int(exponent or b"0") - len(right)
     while digits.endswith(b"0"):
-        digits, places = digits[:-1], places + 1
+        digits = digits[:-1]
+        places = places + 1
     if not digits:
         return 0
     return int(digits) * 10**places if places >= 0 else None
@@ -83,7 +86,9 @@ def parse_entry(token, previous, min_index):
 def parse(text, base="auto"):
     """(rows, labels, labelled): rows as lists of (index as written, float32); raises TextError."""
     min_index = 1 if base == 1 else 0
-    rows, labels, labelled = [], [], []
+    rows = []
+    labels = []
+    labelled = []
     lines = text.split(b"\n")
     for number, line in enumerate(lines, 1):
         line, lone, _ = line.rstrip(b"\r").partition(b"\r")
@@ -94,7 +99,8 @@ def parse(text, base="auto"):
             raise error
         if not tokens:
             continue
-        label, has_label = 0.0, b":" not in tokens[0][1]
+        label = 0.0
+        has_label = b":" not in tokens[0][1]
         if has_label:
             column, token = tokens.pop(0)
             label, code = parse_label(token)
@@ -104,7 +110,8 @@ def parse(text, base="auto"):
             column, token = tokens.pop(0)
             if not INTEGER.fullmatch(token[4:]):
                 raise TextError(number, column + 4, "qid not number")
-        row, previous = [], -1
+        row = []
+        previous = -1
         for column, token in tokens:
             if token.startswith(b"qid:"):
                 raise TextError(number, column, "qid place")

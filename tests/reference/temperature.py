@@ -5,7 +5,8 @@ import math
 
 def log_loss(scores, codes, weight, link, temperature):
     """Weighted mean of -log p of the right classes, where one row in n + 1 has a class at random."""
-    total, share = 0.0, 1 / (1 + sum(w > 0 for w in weight))
+    total = 0.0
+    share = 1 / (1 + sum(w > 0 for w in weight))
     for F, y, w in zip(scores, codes, weight, strict=True):
         z = [(2 if link == "softmax2" else 1) * f / temperature for f in F]
         top = max(z)
@@ -16,9 +17,12 @@ def log_loss(scores, codes, weight, link, temperature):
 
 def best_temperature(scores, codes, weight, link):
     """Golden sections of log T, from 2^-16 to 2^16: the loss has one minimum."""
-    low, high, ratio = -16 * math.log(2), 16 * math.log(2), (math.sqrt(5) - 1) / 2
+    low = -16 * math.log(2)
+    high = 16 * math.log(2)
+    ratio = (math.sqrt(5) - 1) / 2
     while high - low > 1e-7:
-        a, b = high - ratio * (high - low), low + ratio * (high - low)
+        a = high - ratio * (high - low)
+        b = low + ratio * (high - low)
         if log_loss(scores, codes, weight, link, math.exp(a)) <= log_loss(
             scores, codes, weight, link, math.exp(b)
         ):

@@ -26,7 +26,10 @@ class View:
         X = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
         self.X = X[data.rows].astype(np.float32)
         self.weight = whole_weights(data.weight)
-        self.cuts, self.bins, self.least, self.levels = {}, {}, least or {}, {}
+        self.cuts = {}
+        self.bins = {}
+        self.least = least or {}
+        self.levels = {}
         self.level_cost = level_cost
         for f, column in enumerate(data.column):
             cuts = data.columns.threshold[
@@ -131,7 +134,8 @@ def score(left, right, real, l2=0.0):
 def gain_of(left, right, l2=0.0):
     """G_L^2/H_L + G_R^2/H_R - G_T^2/H_T, where all H have l2 added."""
     gl, hl, gr, hr = (a.astype(float) for a in (left[0], left[1], right[0], right[1]))
-    g, h = gl + gr, hl + hr + l2
+    g = gl + gr
+    h = hl + hr + l2
     hl, hr = hl + l2, hr + l2
     with np.errstate(all="ignore"):
         d = gl * hr - gr * hl
@@ -144,7 +148,9 @@ def is_rounding(left, right, n_rows, l2=0.0, h_error=1.0):
     A side is taken to have its share of n among the rows, and one more.
     """
     (gl, hl, nl), (gr, hr, nr) = left.astype(float).tolist(), right.astype(float).tolist()
-    hl, hr, share = hl + l2, hr + l2, n_rows / (nl + nr)
+    hl = hl + l2
+    hr = hr + l2
+    share = n_rows / (nl + nr)
     of_left = (1 + share * nl) * (0.5 * hr + h_error * abs(gr))
     of_right = (1 + share * nr) * (0.5 * hl + h_error * abs(gl))
     return abs(gl * hr - gr * hl) <= of_left + of_right
@@ -162,16 +168,20 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     Levels are ordered by g / h, rare ones by their common g / h. Every beginning of the order is tried, with missing
     rows right, then left; the first of equals is taken. The heavier side is the right one.
     """
-    bins, n_levels = view.bins[column][rows], len(view.levels[column])
+    bins = view.bins[column][rows]
+    n_levels = len(view.levels[column])
     by_bin = np.array([np.bincount(bins + 1, v, n_levels + 1) for v in values]).astype(np.int64)
-    gone, cells, total = by_bin[:, 0], by_bin[:, 1:], by_bin.sum(axis=1)
+    gone = by_bin[:, 0]
+    cells = by_bin[:, 1:]
+    total = by_bin.sum(axis=1)
     there = np.flatnonzero(cells[1])
     rare = cells[2, there] < view.least[column][0][there]
     together = cells[:, there[rare]].sum(axis=1)
     sums = np.where(rare, together[:, None], cells[:, there])
     key = (sums[0] / sums[1]).astype(np.float32)
     order = sorted(range(len(there)), key=lambda j: (key[j], j))
-    sides, inside = 1 + bool(gone[1]), rare[order] & np.append(rare[order][1:], False)
+    sides = 1 + bool(gone[1])
+    inside = rare[order] & np.append(rare[order][1:], False)
     left = cells[:, there[order]].cumsum(axis=1)
     left = np.stack([left, left + gone[:, None]][:sides], axis=2).reshape(len(values), -1)
     right = total[:, None] - left
@@ -180,7 +190,9 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
         return None
     scores = np.where(allowed, score(left, right, real, l2), -1)
     at = int(np.argmax(scores))
-    found, own, (place, nan_left) = float(scores[at]), left[:, at], divmod(at, sides)
+    found = float(scores[at])
+    own = left[:, at]
+    place, nan_left = divmod(at, sides)
     in_parts = ~rare & (cells[2, there] < view.least[column][1][there])
     found -= view.level_cost * max(int(in_parts.sum()) - 2, 0) * float(total[1])
     if found <= 0:
@@ -188,7 +200,8 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     subset = {int(there[j]) for j in order[: place + 1]}
     gain = float(gain_of(own, total - own, l2))
     if 2 * own[2] > total[2]:
-        subset, nan_left = set(there.tolist()) - subset, bool(gone[1]) and not nan_left
+        subset = set(there.tolist()) - subset
+        nan_left = bool(gone[1]) and not nan_left
     values = tuple(float(view.levels[column][b]) for b in sorted(subset))
     return Split(found, column, 0, bool(nan_left), 0.0, gain, subset=values)
 
@@ -231,7 +244,9 @@ def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
         return None
     found = np.where(allowed, score(left, right, real, l2), -1)
     at = int(np.argmax(found))
-    column, pos, gain = columns[which[at]], int(pos[at]), gain_of(left, right, l2)
+    column = columns[which[at]]
+    pos = int(pos[at])
+    gain = gain_of(left, right, l2)
     of_bins = h[starts[which[at]] + 1 : starts[which[at] + 1]]
     empty = pos + 1
     while empty < len(of_bins) and of_bins[empty] == 0:
@@ -349,7 +364,8 @@ def _preorder(node, tree):
 
 def remaining(P, y):
     """What is left to learn: P (K, m), but 1 - p of the own class, as the sum of the others."""
-    S, own = P.copy(), (y, np.arange(len(y)))
+    S = P.copy()
+    own = (y, np.arange(len(y)))
     S[own] = 0
     S[own] = S.sum(axis=0)
     return S
@@ -362,7 +378,8 @@ def gradients(S, y, k, b=-1):
     """
     one = S.dtype.type(1)
     s = S[k]
-    g, h = np.where(y == k, s, -s), s * (one - s)
+    g = np.where(y == k, s, -s)
+    h = s * (one - s)
     if b >= 0:
         t = S[b]
         both = np.where(y == k, t * (one - s), np.where(y == b, s * (one - t), s * t))
@@ -438,15 +455,24 @@ class Boosting:
         self, view, y, weight, n_classes, *, counts, shrinkage=0.1, least=1.0, l2_regularization=0.0, min_gain=0.0,
         min_hessian_leaf=0.0, **options,
     ):  # fmt: skip
-        self.view, self.y, self.weight, self.K = view, y, np.asarray(weight, dtype=float), n_classes
-        self.counts, self.shrinkage, self.least, self.options = counts, shrinkage, least, options
-        self.l2, self.min_gain, self.min_hessian = l2_regularization, min_gain, min_hessian_leaf
+        self.view = view
+        self.y = y
+        self.weight = np.asarray(weight, dtype=float)
+        self.K = n_classes
+        self.counts = counts
+        self.shrinkage = shrinkage
+        self.least = least
+        self.options = options
+        self.l2 = l2_regularization
+        self.min_gain = min_gain
+        self.min_hessian = min_hessian_leaf
         self.F = np.zeros((n_classes, len(y)))
 
     def step(self, k, b):
         """Fit a tree to class k against base class b (-1: none) on the present scores."""
         g, h = gradients(remaining(softmax(self.F), self.y), self.y, k, b)
-        wg, wh = np.abs(self.weight * g).sum(), (self.weight * (1 if self.counts else h)).sum()
+        wg = np.abs(self.weight * g).sum()
+        wh = (self.weight * (1 if self.counts else h)).sum()
         unit = 2.0**23 / 2 ** np.ceil(np.log2(self.weight.sum()))
         of_g, of_h = 2.0**45 / wg, 2.0**37 / wh
         ints = rounded(g, h, self.weight, self.counts, (of_g, of_h, unit), 2)

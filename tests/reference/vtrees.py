@@ -68,7 +68,8 @@ def directions(key, K, n, width, lanes):
 
 def drawn_rows(key, share, number):
     """Rows of these numbers that the splits of a tree are found on."""
-    key, below = mix((key + 1) & MASK), int(share * 2.0**32)
+    key = mix((key + 1) & MASK)
+    below = int(share * 2.0**32)
     rows = [
         i for i, its in enumerate(number) if mix((key + (its + 1) * GOLDEN) & MASK) >> 32 < below
     ]
@@ -90,7 +91,8 @@ def pairwise(squares):
 
 def squares_of(G, lanes, n_classes, mean, left):
     """|G - left mean|^2 per row, block after block, the one with the weights first."""
-    first, total = n_classes // lanes, None
+    first = n_classes // lanes
+    total = None
     blocks = [first] + [b for b in range(G.shape[1] // lanes) if b != first]
     for b in blocks:
         part = slice(b * lanes, (b + 1) * lanes)
@@ -120,7 +122,9 @@ def best_of_feature(
     weight = float(total[n_classes])
     gone = bins == n_bins if has_missing else np.zeros(len(bins), dtype=bool)
     values, cells = by_bin(bins, gone, A)
-    sides, missing, n = 1 + bool(gone.any()), A[gone].sum(axis=0), len(values) - (not gone.any())
+    sides = 1 + bool(gone.any())
+    missing = A[gone].sum(axis=0)
+    n = len(values) - (not gone.any())
     if n < 1:
         return None
     position = np.append((values[:-1] + values[1:] - 1) // 2, n_bins - 1)[
@@ -130,10 +134,8 @@ def best_of_feature(
     for j in range(len(values) - 1) if used is not None else ():
         marked = sorted(set(range(values[j], values[j + 1])) & used)
         if marked:
-            position[j], worth[j] = (
-                min(marked, key=lambda at, middle=position[j]: (abs(at - middle), at)),
-                1.0,
-            )
+            position[j] = min(marked, key=lambda at, middle=position[j]: (abs(at - middle), at))
+            worth[j] = 1.0
     at, nan_left = np.divmod(np.arange(sides * n - (sides > 1)), sides)
     L = np.cumsum(cells, axis=0)[at] + nan_left[:, None] * missing
     left = L[:, n_classes].astype(np.float64)
@@ -210,7 +212,9 @@ def leading_of_many(sums, weights):
 
 def order_of(sums, weights, u, rare):
     """Levels by their means in direction u, those that are rare by their common one."""
-    key, together, weight = [], 0.0, 0
+    key = []
+    together = 0.0
+    weight = 0
     for row, n, alone in zip(sums.tolist(), weights.tolist(), (~rare).tolist(), strict=True):
         total = 0.0
         for k, value in enumerate(row):
@@ -245,17 +249,20 @@ def best_subset(
     sums = cells[:, :n_classes] - weights[:, None] * mean[:n_classes]
     rare, in_parts = weights < least_levels[0][levels], weights < least_levels[1][levels]
     direction = leading_of_many if A.shape[1] > lanes else leading
-    u, best = direction(sums, weights), None
+    u = direction(sums, weights)
+    best = None
     for _ in range(5):
         order = order_of(sums, weights, u, rare)
-        L, tries = np.cumsum(cells[order], axis=0), []
+        L = np.cumsum(cells[order], axis=0)
+        tries = []
         for j in range(len(order) - (not gone.any())):
             inside = j + 1 < len(order) and rare[order[j]] and rare[order[j + 1]]
             for side in (False, True) if gone.any() and j + 1 < len(order) else (False,):
                 tries.append((L[j] + side * missing, j, side, inside))
         sides = np.array([one[0] for one in tries]).reshape(-1, len(total))
         left = sides[:, n_classes].astype(np.float64)
-        d2, right = squares_of(sides, lanes, n_classes, mean, left), weight - left
+        d2 = squares_of(sides, lanes, n_classes, mean, left)
+        right = weight - left
         fine = (
             (left >= least)
             & (right >= least)
@@ -285,7 +292,8 @@ def best_subset(
     if score <= 0:
         return None
     if 2 * left > weight:
-        subset, side = set(levels.tolist()) - subset, bool(gone.any()) and not side
+        subset = set(levels.tolist()) - subset
+        side = bool(gone.any()) and not side
     return score, frozenset(subset), bool(side)
 
 
@@ -324,7 +332,8 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         weight = float(A[rows, n_classes].sum())
         if len(rows) < 2 or weight < 2 * least or (max_depth and depth >= max_depth):
             return found
-        best, mine = [], A[rows]
+        best = []
+        mine = A[rows]
         for f in (features[j] for j in sample(key, len(features), take)):
             part = bins[f][rows], n_bins[f], has_missing[f], mine, lanes, n_classes, least
             paid = (None, 1.0) if used is None else (used[f], new_worth)
@@ -357,7 +366,8 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
         return np.where(missing, nan_left, left)
 
     root = node(drawn_rows(key, share, range(m) if number is None else number.tolist()), key, 0)
-    leaves, n_splits = [root], 0
+    leaves = [root]
+    n_splits = 0
     while n_splits < max_leaves - 1:
         gains = [leaf["gain"] for leaf in leaves]
         at = int(np.argmax(gains))
@@ -385,7 +395,8 @@ def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, 
 
     if min_subtree_gain > 0:
         gains_of(root)
-    splits, leaf_of_row = [], np.empty(m, dtype=np.int64)
+    splits = []
+    leaf_of_row = np.empty(m, dtype=np.int64)
 
     def walk(at, rows, n_leaves):
         if at["children"] is None:
@@ -431,7 +442,8 @@ def hessian_of(F, weight):
 
 def sparse_leaf(vector, most, invariant):
     """A leaf vector of which the ``most`` numbers that matter are kept, one class after the other."""
-    K, vector = len(vector), [float(v) for v in vector]
+    K = len(vector)
+    vector = [float(v) for v in vector]
     if most >= K:
         return vector
     below = [v for v in vector if v < 0]
@@ -444,7 +456,8 @@ def sparse_leaf(vector, most, invariant):
 
 def shared_leaf(vector, curvature, most):
     """A leaf vector with one number for all but ``most`` of its classes, and this number."""
-    K, step = len(vector), 2.0**-20
+    K = len(vector)
+    step = 2.0**-20
     vector = [round(min(max(float(v), -4.0), 4.0) / step) * step for v in vector]
     if most >= K:
         return vector, 0.0

@@ -9,7 +9,8 @@ from pymcboost.model.builders import EnsembleBuilder, TreesBuilder
 from pymcboost.model.model import Model
 
 X = np.array([[0.0, 0.0], [0.0, 2.0], [3.0, 0.0], [3.0, 2.0], [np.nan, 0.0]], dtype=np.float32)
-PLUS, MINUS = np.array([1.0, 0.0, 4.0]), np.array([0.5, 2.0, -1.0])
+PLUS = np.array([1.0, 0.0, 4.0])
+MINUS = np.array([0.5, 2.0, -1.0])
 
 
 def stump(polarity):

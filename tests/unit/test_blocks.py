@@ -28,7 +28,8 @@ def made(n=N, seed=0):
     """Columns of all kinds: many values, few, one, missing ones, mostly the same value, exclusive ones."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 8))
-    X[:, 1], X[:, 2] = rng.integers(0, 4, n), 7
+    X[:, 1] = rng.integers(0, 4, n)
+    X[:, 2] = 7
     X[:, 3] = np.where(rng.random(n) < 0.2, np.nan, X[:, 3])
     X[:, 4:7] = np.arange(3) == rng.integers(0, 12, n)[:, None]
     y = (X[:, 0] + X[:, 1] + 2 * X[:, 4] + rng.gumbel(size=n) > 1.5).astype(int) + (X[:, 7] > 1)
@@ -173,7 +174,8 @@ def test_a_column_of_labels():
 
 
 def test_integers_of_several_types():
-    X, labels = made(300)[0], 2**53 + np.arange(300) % 4
+    X = made(300)[0]
+    labels = 2**53 + np.arange(300) % 4
     parts = [(X[:100], labels[:100]), (X[100:], labels[100:].astype(np.uint64))]
     model = trees().fit(from_blocks(parts))
     assert model.classes_.tolist() == [2**53 + k for k in range(4)]
@@ -410,7 +412,8 @@ def test_wrong_use():
 
 def test_blocks_go():
     """Labels that are a column of their block do not keep it."""
-    tables, alive = [], []
+    tables = []
+    alive = []
 
     def source():
         for part in range(6):
@@ -459,7 +462,8 @@ def test_codes_are_those_of_the_values():
     X, y, weight = made()
     X[:, 1] += 1
     data = from_blocks(cut([7, 100, 4000], X, y, weight), categorical_features=[1])._set
-    bins, shared = data.bins._bins, data.X
+    bins = data.bins._bins
+    shared = data.X
     assert shared.shape == X.shape
     values = X.astype(np.float32)
     for f, cuts in enumerate(bins.cuts):
@@ -469,7 +473,8 @@ def test_codes_are_those_of_the_values():
         count = np.bincount(expected, minlength=bins.n_bins[f] + 1)
         assert (bins.mode[f], bins.mode_rows[f]) == (count.argmax(), count.max())
         assert bins.missing[f] == np.isnan(column).sum()
-        decoded, there = shared[:50][:, f], ~np.isnan(column[:50])
+        decoded = shared[:50][:, f]
+        there = ~np.isnan(column[:50])
         np.testing.assert_array_equal(np.searchsorted(cuts, decoded[there]), expected[:50][there])
     assert bins.levels[1].tolist() == [1, 2, 3, 4]
     np.testing.assert_array_equal(np.isnan(shared[5:9]), np.isnan(values[5:9]))

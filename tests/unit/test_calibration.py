@@ -95,7 +95,8 @@ def test_sparse_rows_and_threads():
 
 def test_without_a_temperature_the_old_bytes():
     for model in models():
-        data, warm = model.to_bytes(), model.with_temperature(2.0)
+        data = model.to_bytes()
+        warm = model.with_temperature(2.0)
         assert warm.with_temperature(None).to_bytes() == data
         assert (parse(data).minor, parse(warm.to_bytes()).minor) == (0, 1)
         assert warm.with_temperature(2.0).to_bytes() == warm.to_bytes() != data
@@ -372,10 +373,13 @@ def few_rows_will_do(monkeypatch):
 
 def test_few_rows_have_no_second_set(monkeypatch):
     X, y = load_iris(return_X_y=True)
-    trained, original = [], calibration.held_scores
+    trained = []
+    original = calibration.held_scores
     monkeypatch.setattr(calibration, "FEW", 151)
     monkeypatch.setattr(
-        calibration, "held_scores", lambda *args: trained.append(args[-1]) or original(*args)
+        calibration,
+        "held_scores",
+        lambda *args, **named: trained.append(named["parts"]) or original(*args, **named),
     )
     LogitBoostClassifier(n_estimators=3).fit(X, y)
     assert len(trained) == 1
@@ -385,10 +389,13 @@ def test_few_rows_have_no_second_set(monkeypatch):
 
 
 def test_stumps_have_a_second_model_of_few_rows(monkeypatch):
-    trained, original = [], calibration.held_scores
+    trained = []
+    original = calibration.held_scores
     monkeypatch.setattr(calibration, "FEW", 500)  # as it is without the fixture above
     monkeypatch.setattr(
-        calibration, "held_scores", lambda *args: trained.append(args[-1]) or original(*args)
+        calibration,
+        "held_scores",
+        lambda *args, **named: trained.append(named["parts"]) or original(*args, **named),
     )
     MCBoostClassifier(n_estimators=3, calibrate="temperature").fit(*load_iris(return_X_y=True))
     assert len(trained) == 2
@@ -416,7 +423,8 @@ def test_models_of_few_rows_that_know_nothing_have_little_say():
 def test_a_second_model_without_classes_to_hold_out_is_left_aside():
     """The rows of the first two folds have no class in common, but all training parts have all classes."""
     rng = np.random.default_rng(0)
-    X, group = rng.normal(size=(160, 3)), np.repeat([0, 1, 2, 3], 40)
+    X = rng.normal(size=(160, 3))
+    group = np.repeat([0, 1, 2, 3], 40)
     y = np.where(
         group == 0,
         np.arange(160) % 2,
@@ -446,28 +454,29 @@ def twin(parts, A, b, weight=None):
     weight = np.ones(len(b)) if weight is None else weight
 
     def temperature(parts):
-        scores, codes, weights = [], [], []
+        scores = []
+        codes = []
+        weights = []
         for train, held in parts:
             model = MCBoostClassifier(n_estimators=7).fit(A[train], b[train], weight[train]).model_
             held = [row for row in held if b[row] in b[train]]
             found = np.full((len(held), 3), -1e9)
             found[:, model.classes_] = model.raw_scores(A[held])
-            scores, codes, weights = (
-                [*scores, *found],
-                [*codes, *b[held]],
-                [*weights, *weight[held]],
-            )
+            scores = [*scores, *found]
+            codes = [*codes, *b[held]]
+            weights = [*weights, *weight[held]]
         return fit_temperature(np.array(scores), np.array(codes), np.array(weights), "softmax2")
 
-    held, rows, used = [part[1] for part in parts], 0, 0
+    held = [part[1] for part in parts]
+    rows = 0
+    used = 0
     while rows < 0.55 * len(b):
-        rows, used = rows + len(held[used]), used + 1
+        rows = rows + len(held[used])
+        used = used + 1
     first = temperature(parts[:used])
     second = temperature([(held[0], held[1])])
-    big, small = (
-        np.mean([len(train) for train, _ in parts[:used]]),
-        np.mean([len(rows) for rows in held[:used]]),
-    )
+    big = np.mean([len(train) for train, _ in parts[:used]])
+    small = np.mean([len(rows) for rows in held[:used]])
     power = np.log(len(b) / big) / np.log(big / small) if big > small else 0.0
     return first, second, first * min(1.0, max(first / second, 1 / 4)) ** power
 
@@ -475,9 +484,12 @@ def twin(parts, A, b, weight=None):
 def test_no_more_folds_than_are_needed(monkeypatch):
     """The first folds that hold out so many rows; one more model is that of a single fold."""
     monkeypatch.setattr(calibration, "ENOUGH", 60)
-    sets, held_scores = [], calibration.held_scores
+    sets = []
+    held_scores = calibration.held_scores
     monkeypatch.setattr(
-        calibration, "held_scores", lambda *given: sets.append(given[4]) or held_scores(*given)
+        calibration,
+        "held_scores",
+        lambda *args, **named: sets.append(named["parts"]) or held_scores(*args, **named),
     )
     MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
     assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [
@@ -519,7 +531,7 @@ def test_folds_of_which_none_is_much_smaller_are_not_corrected():
     MCBoostClassifier(n_estimators=7, calibrate="temperature", cv=blocks).fit(X, y)
 
 
-def no_folds(*given):
+def no_folds(*args, **named):
     raise AssertionError("folds are trained")
 
 
@@ -575,7 +587,8 @@ def test_early_stopping_goes_by_the_later_of_both_best_rounds():
 )
 @pytest.mark.parametrize("comm", [None, Alone()])
 def test_rows_that_early_stopping_sets_aside(n, n_classes, more, expected, comm, monkeypatch):
-    sizes, follow = [], VectorTreeBoostClassifier.booster.follow
+    sizes = []
+    follow = VectorTreeBoostClassifier.booster.follow
     monkeypatch.setattr(
         VectorTreeBoostClassifier.booster,
         "follow",
@@ -592,7 +605,8 @@ def test_rows_that_early_stopping_sets_aside(n, n_classes, more, expected, comm,
 
 
 def test_unknown_labels_of_validation_rows_are_left_out():
-    train, held = y < 2, np.arange(150) % 2 == 0
+    train = y < 2
+    held = np.arange(150) % 2 == 0
     warm = VectorTreeBoostClassifier(n_estimators=6, random_state=0, calibrate="temperature")
     warm.fit(X[train], y[train], X_val=X[held], y_val=y[held])
     known = held & train
@@ -600,11 +614,14 @@ def test_unknown_labels_of_validation_rows_are_left_out():
 
 
 def test_rounds_by_cross_validation_share_the_folds(monkeypatch):
-    sizes, held_scores = [], calibration.held_scores
+    sizes = []
+    held_scores = calibration.held_scores
     monkeypatch.setattr(
         calibration,
         "held_scores",
-        lambda *given: sizes.append(len(given[4][0][0])) or held_scores(*given),
+        lambda *args, **named: (
+            sizes.append(len(named["parts"][0][0])) or held_scores(*args, **named)
+        ),
     )
     more = {"n_estimators": "auto", "n_iter_no_change": 5, "random_state": 0}
     warm = VectorTreeBoostClassifier(calibrate="temperature", **more).fit(X, y)
@@ -620,9 +637,12 @@ def test_rounds_by_cross_validation_share_the_folds(monkeypatch):
 
 def test_folds_have_as_many_rounds_as_the_model(monkeypatch):
     """Also where that has ended by itself."""
-    seen, held_scores = [], calibration.held_scores
+    seen = []
+    held_scores = calibration.held_scores
     monkeypatch.setattr(
-        calibration, "held_scores", lambda *given: seen.append(given[3]) or held_scores(*given)
+        calibration,
+        "held_scores",
+        lambda *args, **named: seen.append(named["rounds"]) or held_scores(*args, **named),
     )
     params = {"min_gain": 1.0, "min_relative_gain": 0.25, "subsample": 1.0, "random_state": 0}
     model = VectorTreeBoostClassifier(n_estimators=400, **params).fit(X, y)
@@ -631,9 +651,12 @@ def test_folds_have_as_many_rounds_as_the_model(monkeypatch):
 
 
 def test_groups_stay_together(monkeypatch):
-    seen, held_scores = [], calibration.held_scores
+    seen = []
+    held_scores = calibration.held_scores
     monkeypatch.setattr(
-        calibration, "held_scores", lambda *given: seen.extend(given[4]) or held_scores(*given)
+        calibration,
+        "held_scores",
+        lambda *args, **named: seen.extend(named["parts"]) or held_scores(*args, **named),
     )
     groups = np.arange(150) // 2 % 20
     VectorTreeBoostClassifier(n_estimators=3, calibrate="temperature", random_state=0).fit(
@@ -756,7 +779,7 @@ def test_refusals_come_before_the_first_round(more, given, message, monkeypatch)
     ],
 )
 def test_no_training_is_lost_by_its_calibration(error, said, monkeypatch):
-    def fail(*given):
+    def fail(*args, **named):
         raise error
 
     warm = MCBoostClassifier(n_estimators=3, calibrate="temperature", cv=StratifiedKFold(3))
@@ -767,7 +790,7 @@ def test_no_training_is_lost_by_its_calibration(error, said, monkeypatch):
 
 
 def test_thresholds_without_memory_for_folds_stay(monkeypatch):
-    def fail(*given):
+    def fail(*args, **named):
         raise MemoryError
 
     monkeypatch.setattr(thresholds, "held_scores", fail)

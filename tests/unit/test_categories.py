@@ -33,11 +33,9 @@ COLOURS = np.array(["red", "green", "blue", "violet", "ochre"])
 def frame(m=300, seed=0):
     """Text, a category of numbers, codes and a number, with missing values; and classes that depend on all."""
     rng = np.random.default_rng(seed)
-    colour, size, code = (
-        COLOURS[rng.integers(0, 5, m)],
-        rng.integers(1, 5, m) * 10,
-        rng.integers(0, 40, m),
-    )
+    colour = COLOURS[rng.integers(0, 5, m)]
+    size = rng.integers(1, 5, m) * 10
+    code = rng.integers(0, 40, m)
     number = rng.normal(size=m)
     y = ((colour == "red") + 2 * (size == 20) + (code % 3 == 1) + (number > 0)) % 3
     X = pandas.DataFrame(
@@ -76,7 +74,8 @@ def test_scores_of_sets_equal_the_twin(d, n_classes, vector):
     expected = np.array([reader.scores(row) for row in X.tolist()])
     for n in (1, 3, 4, 17, 21):
         assert model.raw_scores(X[:n]).tobytes() == expected[:n].tobytes()
-    leaves, ends = model.apply(X), trees.offset + np.arange(len(trees.offset))
+    leaves = model.apply(X)
+    ends = trees.offset + np.arange(len(trees.offset))
     sums = np.tile(trees.bias.astype(np.float64), (len(X), 1))
     for t in range(len(trees)):
         value = trees.leaf[ends[t] + leaves[:, t]]
@@ -164,7 +163,8 @@ TEXTS = {
 def test_columns_of_text_are_categories(kind, name):
     pytest.importorskip("pyarrow")
     X, y = frame()
-    given, estimator = TEXTS[kind](X[["number", "colour"]]), getattr(pymcboost, name)
+    given = TEXTS[kind](X[["number", "colour"]])
+    estimator = getattr(pymcboost, name)
     options = {"n_estimators": 6, "random_state": 0, "n_jobs": 1, "calibrate": None}
     named = estimator(**options, categorical_features=["colour"]).fit(X[["number", "colour"]], y)
     model = estimator(**options).fit(given, y)
@@ -304,7 +304,8 @@ def test_wrong_input_is_explained():
         VectorTreeBoostClassifier(categorical_features=[0]).fit(
             scipy.sparse.csr_array(np.eye(4)), [0, 1, 0, 1]
         )
-    codes, labels = np.tile([[0.0], [1.0], [2.0]], (20, 1)), np.arange(60) % 3
+    codes = np.tile([[0.0], [1.0], [2.0]], (20, 1))
+    labels = np.arange(60) % 3
     model = VectorTreeBoostClassifier(**SMALL, categorical_features=[0], warm_start=True).fit(
         codes, labels
     )
@@ -376,10 +377,8 @@ def test_what_is_seen_of_sets(fitted):
     np.testing.assert_allclose(
         found.base + found.values.sum(axis=1), model.raw_scores(X), rtol=0, atol=1e-9
     )
-    by_name, codes = (
-        contributions(model, X, X[:10]),
-        model.categories.encoded(X).to_numpy(np.float32),
-    )
+    by_name = contributions(model, X, X[:10])
+    codes = model.categories.encoded(X).to_numpy(np.float32)
     assert by_name.values.tolist() == contributions(model, codes, codes[:10]).values.tolist()
     assert importance(model, "shap", X=X)[:2].min() > 0 < importance(model, "gain", X=X)[:2].min()
     with pytest.raises(
@@ -414,7 +413,8 @@ def test_what_needs_thresholds_refuses_sets(fitted, name):
 
 def test_importances_and_pictures(fitted):
     X, y = frame()
-    split, shuffled = importance(fitted, "split"), importance(fitted, "permutation", X=X, y=y)
+    split = importance(fitted, "split")
+    shuffled = importance(fitted, "permutation", X=X, y=y)
     assert split.shape == (4,) and split.sum() == pytest.approx(1)
     assert split[:3].min() > 0 < shuffled[:2].min()
     assert importance(fitted).tolist() == fitted.feature_importances_.tolist()
@@ -427,8 +427,10 @@ def test_importances_and_pictures(fitted):
 
 @pytest.mark.parametrize("n_classes", [2, 5])
 def test_early_exits_of_sets(n_classes):
-    model, X = exits_of_sets(n_classes), with_codes(random_rows(200, 9))
-    reader, again = File(model.to_bytes()), Model.from_bytes(model.to_bytes())
+    model = exits_of_sets(n_classes)
+    X = with_codes(random_rows(200, 9))
+    reader = File(model.to_bytes())
+    again = Model.from_bytes(model.to_bytes())
     for number, way in enumerate(("certified", "calibrated", "rejection")):
         labels, learners = again.predict_early(X, way)
         assert list(zip(labels.tolist(), learners.tolist(), strict=True)) == [
@@ -450,7 +452,8 @@ def paths(trees):
             if first == last:
                 found.append(above)
                 continue
-            here, middle = above | {int(trees.feature[first])}, first + int(trees.right[first])
+            here = above | {int(trees.feature[first])}
+            middle = first + int(trees.right[first])
             waiting += [(first + 1, middle, here), (middle, last, here)]
     return found
 
@@ -522,7 +525,8 @@ TAKERS = sorted(
 @pytest.mark.part(3)
 def test_all_that_take_categories(name, weak_learner):
     """Frames and codes, the slow reader, threads, going on from half of the rounds, and text of the sets."""
-    cls, (X, y) = getattr(pymcboost, name), frame()
+    cls = getattr(pymcboost, name)
+    X, y = frame()
     options = {
         "categorical_features": WANTED,
         "random_state": 0,
@@ -572,10 +576,8 @@ def test_the_scale_of_weights_makes_no_level_rare(name, weak_learner):
     """Below a mean of 1. Above, bounds have it, too; trees of classes have weights with a mean of 1."""
     rng = np.random.default_rng(0)
     y = np.arange(600) % 3
-    X, weight = (
-        (20 * y + rng.integers(0, 20, 600)).astype(float)[:, None],
-        np.where(np.arange(600) % 2, 0.5, 1.5),
-    )
+    X = (20 * y + rng.integers(0, 20, 600)).astype(float)[:, None]
+    weight = np.where(np.arange(600) % 2, 0.5, 1.5)
     cls = getattr(pymcboost, name)
     known = cls().get_params()
     if "weak_learner" not in known and weak_learner == "stump":

@@ -238,7 +238,8 @@ def test_rows_are_drawn_by_their_numbers():
 
     class Data:
         def __init__(self, number, comm):
-            self.row_number, self.comm = number, comm
+            self.row_number = number
+            self.comm = comm
 
     rng = np.random.default_rng(8)
     number = rng.permutation(10_000)[:3000]
@@ -274,11 +275,14 @@ def test_numbered_rows_give_the_same_model_in_any_order(cls, m, params):
 def test_sums_in_parts_are_those_of_the_twin(weighted, real):
     """Each term is cut into whole numbers by itself."""
     rng = np.random.default_rng(10)
-    m, K = 5000, 3
+    m = 5000
+    K = 3
     weight = 10.0 ** rng.uniform(-9, 0, m) if weighted else np.zeros(0)
     starts, own = pairwise_weights.chunks(np.array([0, 7, 7, m]), class_loss.ROWS)
-    F, S = rng.normal(size=(K, m)) * 10.0 ** rng.uniform(-1, 1.5, m), np.empty((K, m), dtype=real)
-    units, sums = units_in_parts(1.001, m), np.empty((len(own), K, 2, 2), dtype=np.int64)
+    F = rng.normal(size=(K, m)) * 10.0 ** rng.uniform(-1, 1.5, m)
+    S = np.empty((K, m), dtype=real)
+    units = units_in_parts(1.001, m)
+    sums = np.empty((len(own), K, 2, 2), dtype=np.int64)
     class_loss.softmax(F, starts, own, weight, S, units[1], sums, 2)
     s = S.astype(np.float64)
     x = s * weight if weighted else s
@@ -376,7 +380,9 @@ def test_sums_are_those_of_the_formulas(scattered, columns, monkeypatch):
     """See docs/scaling.md."""
     X = np.random.default_rng(0).normal(size=(12_000, columns)).astype(np.float32)
     y = more_classes(np.zeros(len(X), dtype=int), 4)  # every tree has all leaves
-    J, K, tiles = 16, 4, -(-columns // 16)
+    J = 16
+    K = 4
+    tiles = -(-columns // 16)
     C = 16 * 256 * tiles
     monkeypatch.setattr(ThreadWorkers, "scattered", 8 * C * K + (not scattered))
 

@@ -97,7 +97,8 @@ def test_sparse_blocks(client, cls):
     from unit.test_sparse_workers import sparse_rows
 
     X, y = sparse_rows(900)
-    starts, none = range(0, 900, 300), X[:0]
+    starts = range(0, 900, 300)
+    none = X[:0]
     blocks = [
         da.from_delayed(delayed(X[i : i + 300]), (300, 12), X.dtype, meta=none) for i in starts
     ]
@@ -155,16 +156,12 @@ def test_lazy_answers_of_frames(client, levels):
         {"c": pd.Categorical(np.array(levels)[code]), "x": X[:, 0], "n": pd.array(code, "Int64")}
     )
     frame.loc[::7, "n"] = pd.NA
-    parts, dy = (
-        dd.from_pandas(frame, npartitions=4),
-        dd.from_pandas(pd.Series(y ^ code % 2), npartitions=4),
-    )
+    parts = dd.from_pandas(frame, npartitions=4)
+    dy = dd.from_pandas(pd.Series(y ^ code % 2), npartitions=4)
     found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(parts, dy)
     for method in METHODS:
-        want, lazy = (
-            getattr(found.to_local(), method)(frame),
-            getattr(found, method)(parts[["x", "n", "c"]]),
-        )
+        want = getattr(found.to_local(), method)(frame)
+        lazy = getattr(found, method)(parts[["x", "n", "c"]])
         assert lazy.dtype == want.dtype
         assert lazy.ndim == want.ndim
         assert np.array_equal(lazy.compute(), want)
@@ -180,7 +177,8 @@ def test_lazy_answers_of_a_frame_with_one_partition(client):
     dd = pytest.importorskip("dask.dataframe")
     X, y = rows(400)
     frame = pd.DataFrame(X, columns=list("abcdef"))
-    part, dy = dd.from_pandas(frame, npartitions=1), dd.from_pandas(pd.Series(y), npartitions=1)
+    part = dd.from_pandas(frame, npartitions=1)
+    dy = dd.from_pandas(pd.Series(y), npartitions=1)
     found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(part, dy)
     for method in METHODS:
         assert np.array_equal(
@@ -376,7 +374,9 @@ def test_parameters_are_those_of_the_estimator():
 @contextmanager
 def ctrl_c(client, before=lambda: None):
     """Ctrl-C once both workers are in a round, after ``before``."""
-    main, seen, ended = threading.get_ident(), [], threading.Event()
+    main = threading.get_ident()
+    seen = []
+    ended = threading.Event()
 
     def watch():
         while not ended.wait(0.05):
@@ -386,10 +386,8 @@ def ctrl_c(client, before=lambda: None):
                 signal.pthread_kill(main, signal.SIGALRM)
                 return
 
-    thread, old = (
-        threading.Thread(target=watch),
-        signal.signal(signal.SIGALRM, signal.default_int_handler),
-    )
+    thread = threading.Thread(target=watch)
+    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
     thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
@@ -424,7 +422,8 @@ def test_ctrl_c_ends_the_training_on_the_workers(client):
 @pytest.mark.slow
 @needs_signals
 def test_ctrl_c_does_not_wait_for_a_silent_worker(client, monkeypatch):
-    worker, silent = [*client.run(os.getpid).values()][1], []
+    worker = [*client.run(os.getpid).values()][1]
+    silent = []
     wakes = threading.Timer(20, os.kill, (worker, signal.SIGCONT))
     monkeypatch.setattr("pymcboost.dask.STOPPING", 1)
 
@@ -447,7 +446,9 @@ def test_ctrl_c_does_not_wait_for_a_silent_worker(client, monkeypatch):
 
 @needs_signals
 def test_a_second_ctrl_c_cancels_the_tasks(client, monkeypatch):
-    cancelled, cancel, run = [], client.cancel, client.run
+    cancelled = []
+    cancel = client.cancel
+    run = client.run
 
     def interrupted(*args, **keywords):
         run(*args, **keywords)

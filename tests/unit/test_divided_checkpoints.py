@@ -47,7 +47,8 @@ def divided(path, cls, X, y, parts, kill=None, held=None, weight=None, alone=(),
     """Bytes and rounds that were found, of each worker; or its error. ``kill``: (rank, rounds)."""
 
     def task(workers):
-        part, kept = parts[workers.rank], Checkpoint(path, 0)
+        part = parts[workers.rank]
+        kept = Checkpoint(path, 0)
         callbacks = [] if alone and workers.rank not in alone else [kept]
         if kill and kill[0] == workers.rank:
             callbacks.append(Killer(kill[1]))
@@ -72,7 +73,9 @@ def test_stumps_go_on_with_other_workers(loss, tmp_path, monkeypatch):
     cls = MCBoostClassifier
     monkeypatch.setattr(cls.booster, "restart_every", 4)
     X, y = rows(400)
-    path, rng, more = tmp_path / "m.part", np.random.default_rng(0), {"loss": loss}
+    path = tmp_path / "m.part"
+    rng = np.random.default_rng(0)
+    more = {"loss": loss}
     whole = cls(**PLAIN, **more).fit(X, y, comm=numbered(Alone(), np.arange(400))).model_.to_bytes()
     killed(path, cls, X, y, parts_of(400, 2, "random", rng), 1, 5, **more)
     seen = load_model(path).meta["checkpoint"]["rounds"]
@@ -85,7 +88,8 @@ def test_stumps_go_on_with_other_workers(loss, tmp_path, monkeypatch):
 @pytest.mark.part(3)
 def test_killed_and_resumed_with_other_workers(cls, rank, tmp_path):
     X, y = rows(400)
-    path, rng = tmp_path / "m.part", np.random.default_rng(0)
+    path = tmp_path / "m.part"
+    rng = np.random.default_rng(0)
     whole = cls(**PLAIN, subsample=0.6).fit(X, y).model_.to_bytes()
     seen = 0
     for size, how, rounds in ((2, "even", 3), (3, "random", 5), (4, "empty", 7)):
@@ -99,7 +103,8 @@ def test_killed_and_resumed_with_other_workers(cls, rank, tmp_path):
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCMartClassifier])
 def test_one_worker_and_several_go_on_from_each_other(cls, tmp_path):
     X, y = rows(400)
-    path, weight = tmp_path / "m.part", np.random.default_rng(3).random(400) + 0.1
+    path = tmp_path / "m.part"
+    weight = np.random.default_rng(3).random(400) + 0.1
     whole = cls(**PLAIN).fit(X, y, weight).model_.to_bytes()
     killed(path, cls, X, y, parts_of(400, 2, "random", np.random.default_rng(1)), weight=weight)
     again = Checkpoint(path)
@@ -121,7 +126,9 @@ def test_early_stopping_and_calibration_go_on(tmp_path):
         "n_estimators": 40,
     }
     held = {"X_val": X[400:], "y_val": y[400:]}
-    X, y, path = X[:400], y[:400], tmp_path / "m.part"
+    X = X[:400]
+    y = y[:400]
+    path = tmp_path / "m.part"
     whole = VectorTreeBoostClassifier(**{**PLAIN, **more}).fit(X, y, **held).model_.to_bytes()
     parts = parts_of(400, 2, "even", None)
     killed(path, VectorTreeBoostClassifier, X, y, parts, held=held, **more)
@@ -138,7 +145,8 @@ def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
         "random_state": 0,
         "subsample": 0.5,
     }
-    parts, path = parts_of(500, 3, "random", np.random.default_rng(0)), tmp_path / "m.part"
+    parts = parts_of(500, 3, "random", np.random.default_rng(0))
+    path = tmp_path / "m.part"
     whole = VectorTreeBoostClassifier(**{**PLAIN, **more}).fit(X, y, comm=Alone()).model_.to_bytes()
     killed(path, VectorTreeBoostClassifier, X, y, parts, **more)
     found = divided(path, VectorTreeBoostClassifier, X, y, parts[:0:-1] + [parts[0]], **more)
@@ -147,7 +155,8 @@ def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
 
 def test_a_seed_that_was_drawn_goes_on(tmp_path):
     X, y = rows(300)
-    parts, path = parts_of(300, 2, "even", None), tmp_path / "m.part"
+    parts = parts_of(300, 2, "even", None)
+    path = tmp_path / "m.part"
     more = {"random_state": None, "subsample": 0.5}
     killed(path, VectorTreeBoostClassifier, X, y, parts, **more)
     text = path.read_bytes()
@@ -179,7 +188,9 @@ def other_numbers(X, y, number):
 )
 def test_other_data_are_refused_on_every_worker(change, words, tmp_path):
     X, y = rows(300)
-    parts, path, number = parts_of(300, 3, "even", None), tmp_path / "m.part", np.arange(300)
+    parts = parts_of(300, 3, "even", None)
+    path = tmp_path / "m.part"
+    number = np.arange(300)
     killed(path, VectorTreeBoostClassifier, X, y, parts)
     change(X, y, number)
 
@@ -198,7 +209,9 @@ def test_other_data_are_refused_on_every_worker(change, words, tmp_path):
 
 def test_other_weights_and_validation_rows_are_refused_on_every_worker(tmp_path):
     X, y = rows(300)
-    parts, path, weight = parts_of(300, 2, "even", None), tmp_path / "m.part", np.ones(300)
+    parts = parts_of(300, 2, "even", None)
+    path = tmp_path / "m.part"
+    weight = np.ones(300)
     held = {"X_val": X[:50], "y_val": y[:50]}
     killed(path, VectorTreeBoostClassifier, X, y, parts, weight=weight, held=held)
     weight[200] = 2
@@ -211,7 +224,8 @@ def test_other_weights_and_validation_rows_are_refused_on_every_worker(tmp_path)
 
 def test_numbers_of_rows_and_parameters_are_told_on_every_worker(tmp_path):
     X, y = rows(300)
-    parts, path = parts_of(300, 2, "even", None), tmp_path / "m.part"
+    parts = parts_of(300, 2, "even", None)
+    path = tmp_path / "m.part"
     killed(path, VectorTreeBoostClassifier, X, y, parts)
     for found in divided(path, VectorTreeBoostClassifier, X, y, parts[:1] + [parts[1][1:]]):
         assert "the data had 300 rows, now they have 299" in str(found)
@@ -268,7 +282,8 @@ def test_blocks_go_on(cls, params, tmp_path, monkeypatch):
     monkeypatch.setattr(cls.booster, "restart_every", cls.booster.restart_every and 3)
     X, y = rows(400)
     params = {**PLAIN, **params}
-    path, whole = tmp_path / "m.part", cls(**params).fit(X, y).model_.to_bytes()
+    path = tmp_path / "m.part"
+    whole = cls(**params).fit(X, y).model_.to_bytes()
 
     def blocks(step):
         return Dataset.from_blocks(

@@ -118,7 +118,9 @@ def test_rows_beyond_a_bound_are_drawn(monkeypatch):
     seen = []
     old = divided_folds.smallest
     monkeypatch.setattr(
-        divided_folds, "smallest", lambda *args: seen.append(args[3].tolist()) or old(*args)
+        divided_folds,
+        "smallest",
+        lambda *args, take: seen.append(take.tolist()) or old(*args, take=take),
     )
     model = check(lambda: LogitBoostClassifier(n_estimators=5, random_state=0, n_jobs=1), X, y,
                   parts=[divisions(9000)["random"]])  # fmt: skip

@@ -13,7 +13,9 @@ from divided.threads import run
 
 from pymcboost.comm import Alone
 
-SIZES, THREADS, WHERE = (1, 2, 3, 4, 8), (1, 2), ("memory", "blocks")
+SIZES = (1, 2, 3, 4, 8)
+THREADS = (1, 2)
+WHERE = ("memory", "blocks")
 NAMES = grid.estimators()
 AXES = NAMES, SIZES, THREADS, grid.DIVISIONS, WHERE
 
@@ -67,7 +69,8 @@ def test_one_model_of_processes(size, how):
     mpiexec = Path(sys.executable).with_name("mpiexec")
     if not mpiexec.exists():
         pytest.skip("no mpiexec beside Python: pip install mpich")
-    threads, where = str(1 + size % 2), WHERE[len(how) % 2]
+    threads = str(1 + size % 2)
+    where = WHERE[len(how) % 2]
     command = [str(mpiexec), "-n", str(size), sys.executable, grid.__file__, how, threads, where]
     environment = {**os.environ, "OMP_NUM_THREADS": threads}
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment)

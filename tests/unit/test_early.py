@@ -61,7 +61,8 @@ def model_of(ensemble, **options):
 def exact_scores(ensemble, X, begin):
     """What the learners from ``begin`` on add to the scores of every class, in fractions: rows, classes."""
     model = model_of(ensemble)
-    leaf, k = model.apply(X), ensemble.n_classes
+    leaf = model.apply(X)
+    k = ensemble.n_classes
     sums = [[Fraction(0)] * k for _ in X]
     for t, (*_, values, cls, base) in enumerate(model.ensemble.each_tree()):
         for i in range(len(X) if t >= begin else 0):
@@ -81,7 +82,8 @@ def exact_scores(ensemble, X, begin):
 @pytest.mark.parametrize("scale", [1.0, 1e-30, 1e5, 3e38])
 @pytest.mark.part(2)
 def test_certified_labels_are_those_of_all_learners(k, scale):
-    X, exits = random_rows(150, 5, seed=k), 0
+    X = random_rows(150, 5, seed=k)
+    exits = 0
     for seed in range(2):
         for ensemble in ensembles(k, seed):
             for factor in (0.8, 1.0):
@@ -231,7 +233,8 @@ def test_one_tree_and_no_rows():
 def test_looks_take_the_least_time_of_all_choices(monkeypatch, seed):
     """Against all sets of places to look at."""
     draw = np.random.default_rng(seed)
-    cost, n = draw.integers(1, 30), 100
+    cost = draw.integers(1, 30)
+    n = 100
     monkeypatch.setattr(early, "LOOK", cost)
     at = np.sort(draw.choice(np.arange(1, n), 6, replace=False))
     exits = draw.choice(np.append(at, n), draw.integers(1, 40))

@@ -62,7 +62,8 @@ def test_division_of_the_rows_does_not_change_the_model(name, kind, how):
 @pytest.mark.parametrize("name", ALL)
 def test_order_of_the_rows_does_not_change_the_model(name):
     X, y = coded_rows(3000)
-    order, (cls, params) = np.random.default_rng(0).permutation(len(y)), ALL[name]
+    order = np.random.default_rng(0).permutation(len(y))
+    cls, params = ALL[name]
     params = {"n_estimators": 5, "random_state": 0, **params, **KINDS["trees on categories"]}
     one, other = (
         cls(**params).fit(X[its], y[its], comm=numbered(Alone(), its))
@@ -74,7 +75,8 @@ def test_order_of_the_rows_does_not_change_the_model(name):
 @pytest.mark.parametrize("name", ALL)
 def test_model_differs_from_that_without_a_communicator_in_rounding_alone(name):
     X, y = coded_rows(9000)
-    X, (cls, params) = np.nan_to_num(X), ALL[name]
+    X = np.nan_to_num(X)
+    cls, params = ALL[name]
     params = {"n_estimators": 5, "random_state": 0, **params, **KINDS["trees on categories"]}
     one, other = (cls(**params).fit(X, y, comm=comm) for comm in (Alone(), None))
     np.testing.assert_allclose(one.decision_function(X), other.decision_function(X), atol=2e-3)
@@ -84,7 +86,8 @@ def test_model_differs_from_that_without_a_communicator_in_rounding_alone(name):
 @pytest.mark.part(2)
 def test_more_rows_than_counts_of_24_bits_take(name, monkeypatch):
     X, y = coded_rows(3000)
-    weight, (cls, more) = np.random.default_rng(3).uniform(0.2, 3, len(y)), ALL[name]
+    weight = np.random.default_rng(3).uniform(0.2, 3, len(y))
+    cls, more = ALL[name]
     params = {**KINDS["trees on categories"], "min_weight_fraction_leaf": 0.01}
     fewer = cls(n_estimators=5, random_state=0, **more, **params).fit(X, y, weight, comm=Alone())
     monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
@@ -116,7 +119,8 @@ def test_options(name):
 @pytest.mark.parametrize("name", ALL)
 def test_light_bins_of_few_rows_are_joined(name, seeds):
     X = np.array([[0, 0], [np.nan, np.nan], [1, 2], [1, 0], [0, 1], [3, 1], [2, 2]])
-    y, weight = np.array([0, 1, 0, 0, 1, 1, 0]), np.array([7, 7, 1, 7, 2, 0.3, 7])
+    y = np.array([0, 1, 0, 0, 1, 1, 0])
+    weight = np.array([7, 7, 1, 7, 2, 0.3, 7])
     heavy = {
         "weak_learner": "tree",
         "n_estimators": 1,
@@ -126,11 +130,9 @@ def test_light_bins_of_few_rows_are_joined(name, seeds):
     check(X, y, np.array_split(np.arange(7), 2), weight, name, **heavy)
     for seed in seeds:
         rng = np.random.default_rng(seed)
-        X, y, weight = (
-            rng.integers(0, 8, (40, 2)).astype(float),
-            rng.integers(0, 3, 40),
-            rng.choice([0.1, 1, 2, 7], 40),
-        )
+        X = rng.integers(0, 8, (40, 2)).astype(float)
+        y = rng.integers(0, 3, 40)
+        weight = rng.choice([0.1, 1, 2, 7], 40)
         X[rng.random((40, 2)) < 0.1], y[:3] = np.nan, range(3)
         more = ({}, {"categorical_features": [1]}, {"max_bins": 5})[seed % 3]
         parts = np.array_split(np.arange(40), 2)
@@ -167,7 +169,8 @@ def test_weights(name, kind):
 
 def test_trees_that_no_single_split_begins(monkeypatch):
     """One class has most rows on either side of every split: trees are split by the Gini impurity."""
-    begun, new = [], _EdgeTrees._new_grower
+    begun = []
+    new = _EdgeTrees._new_grower
     monkeypatch.setattr(
         _EdgeTrees, "_new_grower", lambda self, gini: begun.append(gini) or new(self, gini)
     )
@@ -250,7 +253,10 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
     X, y = rows(12_000)
     X[np.isnan(X)] = 0
     y = more_classes(y, 4)  # every tree has all leaves
-    J, K, d, B = 16, 4, 6, 256
+    J = 16
+    K = 4
+    d = 6
+    B = 256
     monkeypatch.setattr(ThreadWorkers, "scattered", 0 if scattered else np.inf)
 
     model = MCBoostClassifier(n_estimators=4, weak_learner="tree", max_leaf_nodes=J, n_jobs=1)
@@ -265,12 +271,15 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
 def test_sizes_of_columns(real):
     """Against NumPy: largest sizes, sums in units, rows with any."""
     rng = np.random.default_rng(0)
-    P, lanes, m = 6, 4, 3000
+    P = 6
+    lanes = 4
+    m = 3000
     A = (rng.normal(size=(2, m, lanes)) * 10.0 ** rng.uniform(-8, 3, (2, 1, lanes))).astype(real)
     A[:, rng.random(m) < 0.3] = 0
     A[0, :, 2] = 0
     columns = np.abs(A.transpose(0, 2, 1).reshape(2 * lanes, m)[:P]).astype(np.float64)
-    top, sums = np.zeros(P), np.zeros((2, P), dtype=np.int64)
+    top = np.zeros(P)
+    sums = np.zeros((2, P), dtype=np.int64)
     _trees.edge_tops(A, top, 2)
     assert np.array_equal(top, columns.max(axis=1))
     unit = 2.0 ** np.arange(-30, -30 + P)
@@ -281,7 +290,8 @@ def test_sizes_of_columns(real):
     assert np.array_equal(sums[1], (columns > 0).sum(axis=1))
 
     class Data:
-        comm, total_rows = Alone(), m
+        comm = Alone()
+        total_rows = m
 
     size, bound, there = sizes_of(Data, A, P, 1)
     np.testing.assert_allclose(size, columns.sum(axis=1), rtol=1e-12)

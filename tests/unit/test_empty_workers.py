@@ -81,7 +81,8 @@ def test_a_worker_without_rows(cls, path, rows):
 
 @pytest.mark.parametrize("cls", WORKHORSES)
 def test_a_worker_whose_weights_are_0(cls):
-    parts, X = parts_of([20, 20]), ROWS["constant"]
+    parts = parts_of([20, 20])
+    X = ROWS["constant"]
     weight = np.repeat([0.0, 1.0], 20)
     one = cls(n_estimators=3, calibrate=None).fit(X, y, weight, comm=Alone()).model_
     if not one.n_learners:
@@ -119,7 +120,8 @@ def test_a_constant_model_with_rows_to_validate_on(cls):
 
 @pytest.mark.parametrize("cls", WORKHORSES)
 def test_a_constant_model_of_a_checkpoint_and_one_to_go_on_from(cls, tmp_path):
-    X, path = ROWS["constant"], tmp_path / "model.mcb"
+    X = ROWS["constant"]
+    path = tmp_path / "model.mcb"
     cls(n_estimators=2, calibrate=None).fit(ROWS["random"], y).model_.save(path)
     check(
         cls,
@@ -153,7 +155,8 @@ def test_operations_that_differ_are_refused_by_name(what, size):
 
 def test_models_that_differ_after_the_rounds_are_refused(monkeypatch):
     """What follows the rounds counts as well: here the shares of the classes of a constant model."""
-    add, X = ThreadWorkers.sum, ROWS["constant"]
+    add = ThreadWorkers.sum
+    X = ROWS["constant"]
 
     def wrong(self, array, sure=False):
         found = add(self, array, sure)

@@ -293,12 +293,14 @@ def depth_of(right):
 
 
 def test_depth_of_a_chain_takes_no_pass_over_the_arrays_for_every_level(monkeypatch):
-    s, passes = 100_000, []
+    s = 100_000
+    passes = []
     builder = TreesBuilder(2, 1)
     builder.add_tree(
         np.zeros(s, int), np.zeros(s), np.zeros(s, bool), np.arange(s, 0, -1), np.zeros(s + 1), 0
     )
-    trees, concatenate = builder.freeze(), np.concatenate
+    trees = builder.freeze()
+    concatenate = np.concatenate
     monkeypatch.setattr(
         np, "concatenate", lambda *arguments: passes.append(1) or concatenate(*arguments)
     )

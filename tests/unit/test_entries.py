@@ -41,7 +41,8 @@ def test_the_twin_keeps_the_same_numbers(K, invariant):
     value = rng.choice([-1.0, -0.9, 0.0, 2.0, 4.0], (50, K)) + (
         rng.random((50, K)) < 0.5
     ) * rng.normal(size=(50, K))
-    value[0], value[1] = 0, 1
+    value[0] = 0
+    value[1] = 1
     for most in {1, K // 2, K - 1, K, K + 3}:
         found = value.copy()
         sparse_leaves(found, most, invariant)
@@ -78,7 +79,9 @@ def test_the_twin_shares_the_same_numbers(K):
         rng.random((50, K)) < 0.5
     ) * rng.normal(size=(50, K))
     curvature = 10.0 ** rng.uniform(-5, 2, (50, K))
-    value[0], value[1], curvature[2] = 0, 1, 0
+    value[0] = 0
+    value[1] = 1
+    curvature[2] = 0
     for most in {1, K // 2, K - 1, K, K + 3}:
         found = value.copy()
         shared = shared_leaves(found, most, curvature)
@@ -184,7 +187,8 @@ def test_threads_warm_starts_checkpoints_and_pickles(tmp_path):
 def test_all_that_reads_leaves():
     """The same as of the model with all numbers."""
     model = Model.from_ensemble(random_entries(6, 5, 4, splits=(1, 9)), range(4), link="softmax")
-    full, X = dense(model), random_rows(40, 5)
+    full = dense(model)
+    X = random_rows(40, 5)
     trees = [list(dict(one.ensemble.dump())["trees"]) for one in (model, full)]
     assert trees[0] == trees[1]
     some = np.nan_to_num(X, nan=np.nan, posinf=9, neginf=-9)
@@ -250,7 +254,8 @@ def test_ties_go_to_the_class_that_comes_first(K):
     F = np.random.default_rng(K).integers(0, 4, (60, K)).astype(float)
     scorer = Model.from_ensemble(random_trees(1, 3, K, "vector"), range(K))._scorer
     for n in {1, K // 2, K}:
-        best, scores = np.empty((60, n), dtype=np.int64), np.empty((60, n))
+        best = np.empty((60, n), dtype=np.int64)
+        scores = np.empty((60, n))
         scorer.top(F, best, scores)
         np.testing.assert_array_equal(best, np.argsort(-F, axis=1, kind="stable")[:, :n])
 

@@ -19,9 +19,11 @@ def frame(rng, n, others=False):
     ``others``: with levels that the training does not have, and all in another order.
     """
     missing = lambda values: np.where(rng.random(n) < 0.1, None, values)  # noqa: E731
-    text, whole = ["z", "b", "é", "ab", "a"], [10, 2, 33, 4, 100]
+    text = ["z", "b", "é", "ab", "a"]
+    whole = [10, 2, 33, 4, 100]
     if others:
-        text, whole = [*text[::-1], "new"], [*whole[::-1], 7]
+        text = [*text[::-1], "new"]
+        whole = [*whole[::-1], 7]
     columns = {
         "text": pd.Categorical(missing(rng.choice(text, n)), categories=text),
         "x": np.where(rng.random(n) < 0.1, np.nan, rng.normal(size=n)).astype(np.float32),
@@ -79,7 +81,8 @@ LIGHT = {
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_lightgbms_frames(tmp_path, seed, n_classes):
-    lgb, rng = pytest.importorskip("lightgbm"), np.random.default_rng(seed)
+    lgb = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(seed)
     data = frame(rng, 1500)
     y = np.minimum(answer(rng, data), n_classes - 1)
     how = {**LIGHT, "max_cat_to_onehot": int(rng.choice([1, 4, 10])), "use_missing": bool(seed % 2)}
@@ -112,7 +115,8 @@ def test_lightgbms_frames(tmp_path, seed, n_classes):
 @pytest.mark.parametrize("seed", range(3))
 def test_lightgbms_codes(seed):
     """Arrays with codes, of which some are in no set: negative ones, and those above all that were trained on."""
-    lgb, rng = pytest.importorskip("lightgbm"), np.random.default_rng(seed)
+    lgb = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(seed)
     X = rng.normal(size=(1500, 3)).astype(np.float32)
     X[:, 0], X[:, 2] = rng.integers(12, size=1500), rng.choice([0, 3, 500, 40000], size=1500)
     X[rng.random(X.shape) < 0.05] = np.nan
@@ -131,7 +135,8 @@ def test_lightgbms_codes(seed):
 
 
 def test_lightgbms_columns_of_categories_that_are_no_categorical_features():
-    lgb, rng = pytest.importorskip("lightgbm"), np.random.default_rng(5)
+    lgb = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(5)
     data = frame(rng, 1200).assign(
         size=pd.Categorical(
             rng.choice(["low", "mid", "high", None], 1200),
@@ -168,7 +173,8 @@ def test_lightgbms_columns_of_categories_that_are_no_categorical_features():
 
 def test_lightgbms_codes_beside_ordered_categories():
     """As many columns of categories as categorical features, which are others."""
-    lgb, rng = pytest.importorskip("lightgbm"), np.random.default_rng(6)
+    lgb = pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(6)
     size = pd.Categorical(
         rng.choice(["low", "mid", "high"], 900), categories=["low", "mid", "high"], ordered=True
     )
@@ -308,12 +314,14 @@ def test_what_lightgbm_does_not_write_is_refused(tmp_path, change, words):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_xgboosts_frames(tmp_path, seed, n_classes):
-    xgb, rng = pytest.importorskip("xgboost"), np.random.default_rng(seed)
+    xgb = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(seed)
     text = (
         (lambda data: data) if tuple(map(int, xgb.__version__.split(".")[:2])) >= (3, 4) else plain
     )
     data = frame(rng, 1500)
-    y, data = np.minimum(answer(rng, data), n_classes - 1), text(data)
+    y = np.minimum(answer(rng, data), n_classes - 1)
+    data = text(data)
     how = {
         "nthread": 1,
         "max_depth": 5,
@@ -353,7 +361,8 @@ def test_xgboosts_frames(tmp_path, seed, n_classes):
 @pytest.mark.parametrize("seed", range(3))
 def test_xgboosts_codes(seed, more):
     """Arrays with codes, of which some are in no set; missing values may go the other way than these."""
-    xgb, rng = pytest.importorskip("xgboost"), np.random.default_rng(seed)
+    xgb = pytest.importorskip("xgboost")
+    rng = np.random.default_rng(seed)
     X = rng.normal(size=(1500, 3)).astype(np.float32)
     X[:, 0], X[:, 2] = rng.integers(12, size=1500), rng.choice([0, 3, 500, 4000], size=1500)
     X[rng.random(X.shape) < 0.1] = np.nan
@@ -486,14 +495,18 @@ def test_what_xgboost_does_not_write_is_refused(tmp_path, change, words):
 
 def random_tree(rng, splits, sets):
     """Nodes in a random tree, with thresholds and sets of codes below 10 on one feature."""
-    left, right, feature, missing = [-1], [-1], [0], [False]
+    left = [-1]
+    right = [-1]
+    feature = [0]
+    missing = [False]
     for _ in range(splits):
         node = int(rng.choice([i for i, child in enumerate(left) if child < 0]))
         left[node], right[node] = len(left), len(left) + 1
         feature[node], missing[node] = int(rng.integers(2)), bool(rng.integers(2))
         for part, value in ((left, -1), (right, -1), (feature, 0), (missing, False)):
             part += [value, value]
-    leaf, n = np.array(left) < 0, len(left)
+    leaf = np.array(left) < 0
+    n = len(left)
     chosen = [i for i in range(n) if not leaf[i] and feature[i] == 0]
     found = {i: Set(np.flatnonzero(rng.random(10) < 0.4), False) for i in chosen} if sets else {}
     value = rng.normal(size=n).astype(np.float32).astype(float)
@@ -505,7 +518,8 @@ def leaf_of(tree, x):
     """The value of a row's leaf, as XGBoost finds it."""
     node = 0
     while not tree.leaf[node]:
-        value, split = x[tree.feature[node]], tree.sets.get(node)
+        value = x[tree.feature[node]]
+        split = tree.sets.get(node)
         if np.isnan(value):
             left = tree.missing_left[node]
         else:
@@ -546,10 +560,8 @@ def test_a_tree_that_would_become_too_large_is_refused():
     full = np.arange(2**14 - 1)
     inner = full < 2**13 - 1
     left, right = np.where(inner, 2 * full + 1, -1), np.where(inner, 2 * full + 2, -1)
-    zeros, sets = (
-        np.zeros(len(full)),
-        {node: Set(np.array([1]), False) for node in range(2**13 - 1)},
-    )
+    zeros = np.zeros(len(full))
+    sets = {node: Set(np.array([1]), False) for node in range(2**13 - 1)}
     tree = Tree(left, right, ~inner, zeros.astype(int), zeros, zeros > 0, zeros, 1, sets)
     with pytest.raises(ModelFormatError, match=r"would take 1.59e\+06 leaves instead of 8192"):
         with_unknown_codes_left(tree, list(sets), "a tree")
@@ -569,10 +581,8 @@ def test_a_tree_that_would_become_too_large_is_refused():
     ],
 )
 def test_labels_in_any_order(vector, labels, sorted_labels):
-    rng, X = (
-        np.random.default_rng(0),
-        np.random.default_rng(1).normal(size=(100, 2)).astype(np.float32),
-    )
+    rng = np.random.default_rng(0)
+    X = np.random.default_rng(1).normal(size=(100, 2)).astype(np.float32)
     trees = [random_tree(rng, 6, sets=False)._replace(cls=c) for c in (0, 1, 2, 2)]
     if vector:
         trees = [tree._replace(value=rng.normal(size=(len(tree.value), 3))) for tree in trees]

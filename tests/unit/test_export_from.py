@@ -28,9 +28,12 @@ class Node:
         self.value = None if splits else value()
         if splits:
             low = int(rng.integers(splits))
-            self.feature, self.threshold = int(rng.integers(d)), float(rng.choice(CHOICES))
-            self.default, self.missing = int(rng.integers(2)), int(rng.choice((0, 2)))
-            self.left, self.right = Node(rng, low, d, value), Node(rng, splits - 1 - low, d, value)
+            self.feature = int(rng.integers(d))
+            self.threshold = float(rng.choice(CHOICES))
+            self.default = int(rng.integers(2))
+            self.missing = int(rng.choice((0, 2)))
+            self.left = Node(rng, low, d, value)
+            self.right = Node(rng, splits - 1 - low, d, value)
 
     def leaf(self, x, goes_left):
         return self.value if self.value is not None else (
@@ -115,7 +118,8 @@ def imported(read, folder, data):
 )
 def test_lightgbm(tmp_path, objective):
     trees, text = lightgbm(objective)
-    model, X = imported(from_lightgbm, tmp_path, text), rows(300, 4)
+    model = imported(from_lightgbm, tmp_path, text)
+    X = rows(300, 4)
     expected = np.array(
         [[sum(t.leaf(x, lightgbm_left) for t in trees[c::3]) for c in range(3)] for x in X]
     )
@@ -128,7 +132,8 @@ def test_lightgbm(tmp_path, objective):
 
 def test_lightgbm_of_two_classes(tmp_path):
     trees, text = lightgbm("binary sigmoid:2")
-    model, X = imported(from_lightgbm, tmp_path, text.replace("\n", "\r\n")), rows(300, 4)
+    model = imported(from_lightgbm, tmp_path, text.replace("\n", "\r\n"))
+    X = rows(300, 4)
     expected = np.array([sum(t.leaf(x, lightgbm_left) for t in trees) for x in X])
     assert np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"]
     np.testing.assert_allclose(
@@ -177,7 +182,9 @@ def test_lightgbm_zeros_that_are_missing(tmp_path):
 )
 def test_lightgbm_thresholds_between_two_float32(tmp_path, threshold):
     tree = Node(np.random.default_rng(0), 1, 1, lambda: 1.0)
-    tree.threshold, tree.left.value, tree.right.value = threshold, -1.0, 1.0
+    tree.threshold = threshold
+    tree.left.value = -1.0
+    tree.right.value = 1.0
     model = imported(from_lightgbm, tmp_path, lightgbm_text([tree], 2, 1, "binary sigmoid:1"))
     with np.errstate(over="ignore"):
         near = min(np.float32(threshold), np.finfo(np.float32).max)
@@ -234,10 +241,8 @@ def xgboost_dict(trees, k, d, vector=False, objective="multi:softprob"):
     found = []
     for number, tree in enumerate(trees):
         nodes = tree.each()
-        at, leaves = (
-            {id(node): i for i, node in enumerate(nodes)},
-            [node for node in nodes if node.value is not None],
-        )
+        at = {id(node): i for i, node in enumerate(nodes)}
+        leaves = [node for node in nodes if node.value is not None]
         column = lambda of, leaf: [leaf(n) if n.value is not None else of(n) for n in nodes]  # noqa: B023, E731
         one = {
             "id": number,
@@ -331,11 +336,13 @@ def test_xgboost(tmp_path, vector, objective):
     if vector and objective == "binary:logistic":
         return
     trees, found = xgboost(vector, objective)
-    X, model = rows(300, 4), imported(from_xgboost, tmp_path, json.dumps(found))
+    X = rows(300, 4)
+    model = imported(from_xgboost, tmp_path, json.dumps(found))
     assert imported(from_xgboost, tmp_path, ubj(found)).to_bytes() == model.to_bytes()
     leaves = np.array([[t.leaf(x, xgboost_left) for t in trees] for x in X])
     if objective == "binary:logistic":
-        scores, expected = model.decision_function(X), leaves.sum(axis=1) + np.log(1 / 3)
+        scores = model.decision_function(X)
+        expected = leaves.sum(axis=1) + np.log(1 / 3)
         np.testing.assert_allclose(
             model.predict_proba(X)[:, 1], 1 / (1 + np.exp(-expected)), rtol=1e-6
         )
@@ -345,7 +352,8 @@ def test_xgboost(tmp_path, vector, objective):
             if vector
             else np.stack([leaves[:, c::3].sum(axis=1) for c in range(3)], axis=1)
         )
-        scores, expected = model.raw_scores(X), sums + [1, -2, 0.5]
+        scores = model.raw_scores(X)
+        expected = sums + [1, -2, 0.5]
     assert np.abs(scores - expected).max() <= model.meta["score_error"] < 1e-4
     assert (model.n_learners, model.n_rounds) == (
         12,
@@ -364,7 +372,8 @@ def changed(found, path, value):
     return json.dumps(found)
 
 
-LEARNER, MODEL = "learner/", "learner/gradient_booster/model/"
+LEARNER = "learner/"
+MODEL = "learner/gradient_booster/model/"
 WRONG = [
     ("learner", [], "learner is missing"),
     (
@@ -476,7 +485,8 @@ def test_xgboost_stopped_early(tmp_path):
     all_rounds = imported(from_xgboost, tmp_path, json.dumps(xgboost()[1]))
     for best in range(4):
         found = stopped(best)
-        model, X = imported(from_xgboost, tmp_path, json.dumps(found)), rows(50, 4)
+        model = imported(from_xgboost, tmp_path, json.dumps(found))
+        X = rows(50, 4)
         assert model.n_rounds == best + 1 and model.meta.get("rounds_left_out", 0) == 3 - best
         assert (
             model.raw_scores(X).tobytes() == all_rounds.truncate(best + 1).raw_scores(X).tobytes()
@@ -497,12 +507,14 @@ def test_xgboost_stopped_early(tmp_path):
 )
 def test_xgboost_itself_stopped_early(n_classes, more):
     xgb = pytest.importorskip("xgboost")
-    X, y = rows(600, 4), np.random.default_rng(0).integers(n_classes, size=600)
+    X = rows(600, 4)
+    y = np.random.default_rng(0).integers(n_classes, size=600)
     trained = xgb.XGBClassifier(
         n_estimators=40, max_depth=3, early_stopping_rounds=5, n_jobs=1, **more
     )
     trained.fit(X[:300], y[:300], eval_set=[(X[300:], y[300:])], verbose=False)
-    booster, expected = trained.get_booster(), trained.predict(X, output_margin=True)
+    booster = trained.get_booster()
+    expected = trained.predict(X, output_margin=True)
     model = from_xgboost(booster)
     assert (model.n_rounds, model.meta["rounds_left_out"]) == (trained.best_iteration + 1, 5)
     scores = model.decision_function(X) if n_classes == 2 else model.raw_scores(X)
@@ -532,7 +544,8 @@ def dart(vector, nested):
 def test_xgboost_dart(tmp_path, vector, nested):
     """The leaves of a tree count as often as its weight says."""
     trees, found, factors = dart(vector, nested)
-    X, model = rows(300, 4), imported(from_xgboost, tmp_path, ubj(found))
+    X = rows(300, 4)
+    model = imported(from_xgboost, tmp_path, ubj(found))
     leaves = np.array(
         [
             [
@@ -557,7 +570,8 @@ def test_dart_of_xgboost_itself(more):
     """Run with XGBoost 3.2 and 3.4, which write the weights of trees in different places."""
     xgb = pytest.importorskip("xgboost")
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(500, 4)).astype(np.float32), rng.integers(3, size=500)
+    X = rng.normal(size=(500, 4)).astype(np.float32)
+    y = rng.integers(3, size=500)
     params = {
         "objective": "multi:softprob",
         "num_class": 3,
@@ -567,12 +581,14 @@ def test_dart_of_xgboost_itself(more):
         **more,
     }
     booster = xgb.train(params, xgb.DMatrix(X, y), 8)
-    model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
+    model = from_xgboost(booster)
+    expected = booster.predict(xgb.DMatrix(X), output_margin=True)
     assert np.abs(model.raw_scores(X) - expected).max() <= model.meta["score_error"] < 1e-4
 
 
 def test_xgboost_trees_of_both_kinds_are_refused(tmp_path):
-    found, vector = xgboost()[1], xgboost(True)[1]
+    found = xgboost()[1]
+    vector = xgboost(True)[1]
     text = changed(
         found, f"{MODEL}trees/3", vector["learner"]["gradient_booster"]["model"]["trees"][3]
     )
@@ -645,7 +661,8 @@ def test_ubjson():
 
 def test_damaged_files(tmp_path):
     """Whatever the damage, a file is read or refused."""
-    draw, refused = random.Random(3), 0
+    draw = random.Random(3)
+    refused = 0
     files = [
         (from_lightgbm, lightgbm()[1].encode()),
         (from_xgboost, json.dumps(xgboost()[1]).encode()),
@@ -658,7 +675,8 @@ def test_damaged_files(tmp_path):
         read, data = files[number % 4]
         data = bytearray(data)
         for _ in range(draw.choice((1, 1, 3))):
-            i, n = draw.randrange(len(data)), draw.randrange(20)
+            i = draw.randrange(len(data))
+            n = draw.randrange(20)
             data[i : i + n] = draw.choice(
                 (b"", b"", bytes(draw.randbytes(n)), b"-1", b"1e999", b"nan", b"[]", data[:n])
             )
@@ -674,7 +692,8 @@ def test_damaged_files(tmp_path):
 @pytest.mark.parametrize("n", [5000])
 def test_chains_of_any_depth(tmp_path, n):
     """No recursion."""
-    right, nodes = random_right(n, np.random.default_rng(0), 0), np.arange(n)
+    right = random_right(n, np.random.default_rng(0), 0)
+    nodes = np.arange(n)
     assert (right == 1).all()
     line = {"num_leaves": [n + 1], "num_cat": [0], "split_feature": [0] * n, "threshold": nodes}
     line |= {
@@ -691,7 +710,8 @@ def test_chains_of_any_depth(tmp_path, n):
 
 def test_with_the_libraries_themselves(tmp_path):
     lgb, xgb = pytest.importorskip("lightgbm"), pytest.importorskip("xgboost")
-    rng, X = np.random.default_rng(0), rows(900, 5)
+    rng = np.random.default_rng(0)
+    X = rows(900, 5)
     y = (np.nan_to_num(X[:, 0]) > 0) + (rng.random(900) < 0.3)
     common = {"num_class": 3, "verbose": -1, "num_threads": 1, "objective": "multiclass"}
     booster = lgb.train(common, lgb.Dataset(X, y), 20)
@@ -715,7 +735,8 @@ def test_values_near_0_go_where_lightgbm_sends_them():
     X = np.concatenate(
         [value, np.nextafter(value, np.float32(np.inf)), np.nextafter(value, np.float32(-np.inf))]
     )
-    X, read = X[:, None], 0
+    X = X[:, None]
+    read = 0
     signs = np.tile(np.float32([-1, 0, 1]), 40)[:, None]
     for more in ({}, {"zero_as_missing": True}, {"use_missing": False}):
         for y in (signs[:, 0] < 0, signs[:, 0] > 0):
@@ -748,7 +769,8 @@ def test_xgboost_turns_a_base_score_into_a_margin_in_float32(tmp_path, base):
         tmp_path,
         changed(found, f"{LEARNER}learner_model_param/base_score", f"[{base!r}]"),
     )
-    one, least = np.float32(1), np.float32(1e-6)
+    one = np.float32(1)
+    least = np.float32(1e-6)
     p = min(max(np.float32(base), least), one - least)
     expected = -np.log(np.float64(one / p - one))
     margin = model.decision_function(np.zeros((1, 4)))[0]
@@ -760,12 +782,14 @@ def test_xgboost_turns_a_base_score_into_a_margin_in_float32(tmp_path, base):
 )
 def test_base_scores_of_xgboost_itself(base):
     xgb = pytest.importorskip("xgboost")
-    X, y = np.random.default_rng(0).normal(size=(20000, 3)).astype(np.float32), np.ones(20000)
+    X = np.random.default_rng(0).normal(size=(20000, 3)).astype(np.float32)
+    y = np.ones(20000)
     y[0] = 0
     how = {"objective": "binary:logistic", "max_depth": 2, "nthread": 1}
     how |= {} if base is None else {"base_score": base}
     booster = xgb.train(how, xgb.DMatrix(X, y), 3)
-    model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
+    model = from_xgboost(booster)
+    expected = booster.predict(xgb.DMatrix(X), output_margin=True)
     assert np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"]
 
 
@@ -773,11 +797,13 @@ def test_base_scores_of_xgboost_itself(base):
 def test_xgboost_without_a_round(params):
     """Before the first round XGBoost takes a base score that it is still to find for a margin."""
     xgb = pytest.importorskip("xgboost")
-    X, y = rows(60, 3), np.arange(60) % 3 == 0
+    X = rows(60, 3)
+    y = np.arange(60) % 3 == 0
     booster = xgb.train(
         {"objective": "binary:logistic", "nthread": 1, **params}, xgb.DMatrix(X, y), 0
     )
-    model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
+    model = from_xgboost(booster)
+    expected = booster.predict(xgb.DMatrix(X), output_margin=True)
     assert (
         np.abs(model.decision_function(X) - expected).max() <= model.meta["score_error"] + 2.0**-23
     )
@@ -809,7 +835,8 @@ def test_xgboost_splits_on_missing_values_alone(tmp_path, missing_left):
 def test_xgboost_itself_with_monotone_constraints_and_missing_values():
     xgb = pytest.importorskip("xgboost")
     rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(300, 3)).astype(np.float32), rng.integers(3, size=300)
+    X = rng.normal(size=(300, 3)).astype(np.float32)
+    y = rng.integers(3, size=300)
     X[rng.random(X.shape) < 0.1] = np.nan
     params = {
         "objective": "multi:softprob",
@@ -819,7 +846,8 @@ def test_xgboost_itself_with_monotone_constraints_and_missing_values():
         "eta": 1,
     }
     booster = xgb.train(params, xgb.DMatrix(X, y), 7)
-    model, expected = from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True)
+    model = from_xgboost(booster)
+    expected = booster.predict(xgb.DMatrix(X), output_margin=True)
     assert np.abs(model.raw_scores(X) - expected).max() <= model.meta["score_error"] < 1e-4
 
 
@@ -832,7 +860,8 @@ def test_the_bound_is_for_leaves_as_they_were(tmp_path):
 
 
 def check(model, expected, X):
-    error, best = model.meta["score_error"], np.sort(expected, axis=1)
+    error = model.meta["score_error"]
+    best = np.sort(expected, axis=1)
     assert np.abs(model.raw_scores(X) - expected).max() <= error
     apart = best[:, -1] - best[:, -2] > 2 * error
     assert apart.mean() > 0.9 and (model.predict(X) == expected.argmax(axis=1))[apart].all()

@@ -70,9 +70,11 @@ def test_linear_machines(k, d):
 @pytest.mark.parametrize("block", [1 << 22, 1000])
 def test_bound_of_linear_machines(block, monkeypatch):
     monkeypatch.setattr(forest, "BLOCK", block)
-    ensemble, X = random_linear(300, 3), finite_rows(50, 300)
+    ensemble = random_linear(300, 3)
+    X = finite_rows(50, 300)
     model = Model.from_ensemble(ensemble, range(3))
-    bound, expected = errors_of(model, X), model.raw_scores(X)
+    bound = errors_of(model, X)
+    expected = model.raw_scores(X)
     for order in (slice(None), slice(None, None, -1)):  # one product after the other
         terms = X[:, None, order] * ensemble.coef[:, order]
         found = ensemble.bias + np.cumsum(terms, axis=2, dtype=np.float32)[:, :, -1]

@@ -126,7 +126,8 @@ def test_other_forms_of_a_forest():
     rng = np.random.default_rng(0)
     X, y = data(rng, missing=0)
     forest = ExtraTreesClassifier(10, random_state=0, min_samples_leaf=3).fit(X, y)
-    model, expected = from_sklearn(forest), forest.predict_proba(X)
+    model = from_sklearn(forest)
+    expected = forest.predict_proba(X)
     for layout, leaves in (
         ("packed", "float32"),
         ("packed", "float16"),

@@ -24,12 +24,11 @@ def test_trees(mode):
         ensemble = random_stumps(60, 5, 4, mode != "stumps")
     else:
         ensemble = random_trees(20, 5, 4, mode, few_thresholds=mode == "base")
-    model, X = (
-        Model.from_ensemble(ensemble, ["a", "b", "c ü", "d"], link="softmax"),
-        random_rows(500, 5),
-    )
+    model = Model.from_ensemble(ensemble, ["a", "b", "c ü", "d"], link="softmax")
+    X = random_rows(500, 5)
     kept = treelite.Model.deserialize_bytes(to_treelite(model))
-    error, expected = kept.attributes["score_error"], model.raw_scores(X)
+    error = kept.attributes["score_error"]
+    expected = model.raw_scores(X)
     found = treelite.gtil.predict(kept, X, nthread=1).reshape(expected.shape)
     assert np.abs(found - expected).max() <= error < 1e-3
     best = np.sort(expected, axis=1)

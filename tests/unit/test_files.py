@@ -68,7 +68,8 @@ def test_without_locks_leftovers_are_old_files_that_nobody_has_open(tmp_path, mo
 
 
 def test_saves_at_once(tmp_path, model):
-    path, errors = tmp_path / "m.mcb", []
+    path = tmp_path / "m.mcb"
+    errors = []
 
     def work():
         try:
@@ -104,10 +105,8 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 def child(path, how):
     """A process whose signals are as usual, also where the tests run as a job that ignores some."""
-    command, environment = (
-        [sys.executable, "-c", CHILD, str(path), str(how)],
-        {**os.environ, "PYTHONPATH": ROOT},
-    )
+    command = [sys.executable, "-c", CHILD, str(path), str(how)]
+    environment = {**os.environ, "PYTHONPATH": ROOT}
     return subprocess.run(
         command,
         capture_output=True,

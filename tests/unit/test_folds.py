@@ -70,10 +70,13 @@ def test_folds_are_stratified_and_hold_every_used_row_out_once(n_folds):
 @pytest.mark.parametrize("scoring", ["error", "log_loss"])
 def test_early_stopping_holds_out_whole_groups(scoring, n_groups, monkeypatch):
     X, y = some_rows()
-    groups, seen = np.random.default_rng(1).integers(0, n_groups, len(y)), []
+    groups = np.random.default_rng(1).integers(0, n_groups, len(y))
+    seen = []
     original = fitting.held_out
     monkeypatch.setattr(
-        fitting, "held_out", lambda *given: seen.append(original(*given)) or seen[-1]
+        fitting,
+        "held_out",
+        lambda *args, **named: seen.append(original(*args, **named)) or seen[-1],
     )
     weight = np.repeat([0.0, 1.0], [20, 130])
     fit = VectorTreeBoostClassifier(
@@ -89,7 +92,9 @@ def test_early_stopping_holds_out_whole_groups(scoring, n_groups, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_groups_held_out_are_near_the_share_of_every_class(seed):
-    codes, groups = np.repeat([0, 1], 500), np.arange(1000) // 50  # of one class each
+    # of one class each
+    codes = np.repeat([0, 1], 500)
+    groups = np.arange(1000) // 50
     rows = held_out(codes, np.ones(1000), 0.1, seed, groups)
     assert np.bincount(codes[rows]).tolist() == [50, 50]
     codes = np.random.default_rng(seed).integers(0, 2, 1000)
@@ -128,10 +133,8 @@ def test_groups_that_cannot_be_held_out_are_refused():
 )
 def test_wrong_groups_are_named_before_the_first_round(params, recwarn):
     X, y = some_rows()
-    rounds, model = (
-        [],
-        VectorTreeBoostClassifier(**{"n_estimators": 2, "random_state": 0, **params}),
-    )
+    rounds = []
+    model = VectorTreeBoostClassifier(**{"n_estimators": 2, "random_state": 0, **params})
     for wrong, message in (
         (np.zeros((150, 2)), r"groups must be .* each of 150 rows, but has shape \(150, 2\)"),
         ([(0, 1)] * 150, r"groups must be .* but has shape \(150, 2\)"),
@@ -150,7 +153,8 @@ def test_wrong_groups_are_named_before_the_first_round(params, recwarn):
 )
 def test_groups_for_a_splitter_of_ones_own_need_no_order(params, recwarn):
     X, y = some_rows()
-    groups, seen = np.array([None if i % 7 == 0 else i % 50 for i in range(150)], dtype=object), []
+    groups = np.array([None if i % 7 == 0 else i % 50 for i in range(150)], dtype=object)
+    seen = []
 
     class Own(KFold):
         def split(self, X, y=None, groups=None):
@@ -325,9 +329,11 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
         rest = np.setdiff1d(np.arange(len(y)), held)
 
         def fit(n, rest=rest, held=held):
-            rows, more = rest, {}
+            rows = rest
+            more = {}
             if vars(estimator).get("subsample") == "auto":  # draws go by the places of rows in X
-                rows, more = np.arange(len(y)), {"sample_weight": np.isin(np.arange(len(y)), rest)}
+                rows = np.arange(len(y))
+                more = {"sample_weight": np.isin(np.arange(len(y)), rest)}
             return cls(n_estimators=n, n_jobs=1, **rate).fit(
                 X[rows], y[rows], X_val=X[held], y_val=y[held], **more
             )
@@ -373,12 +379,13 @@ def test_where_probabilities_are_calibrated_the_curve_is_that_of_the_temperature
 def test_vector_trees_of_folds_take_larger_steps(rate, rounds, larger, fewer):
     """Twice the rate up to 0.2, and as many rounds fewer; rounds that are looked for are those of the rate itself."""
     X, y = some_rows(n=120)
-    dataset, parts = dataset_of(X, y), splits(3, dataset_of(X, y), 3)
+    dataset = dataset_of(X, y)
+    parts = splits(3, dataset_of(X, y), 3)
     scores, _ = held_scores(
         VectorTreeBoostClassifier(learning_rate=rate), dataset, 3, rounds, parts
     )
     booster = VectorTreeBoostClassifier(learning_rate=rate)._booster()
-    assert booster.hasten(rounds) == fewer
+    assert booster.speed_up(rounds) == fewer
     assert booster.learning_rate == pytest.approx(larger, rel=1e-12)
     expected, _ = held_scores(
         _Unhurried(learning_rate=booster.learning_rate), dataset, 3, fewer, parts
@@ -388,7 +395,7 @@ def test_vector_trees_of_folds_take_larger_steps(rate, rounds, larger, fewer):
 
 class _Unhurried(VectorTreeBoostClassifier):
     class booster(VectorTreeBoostClassifier.booster):
-        hasten = Booster.hasten
+        speed_up = Booster.speed_up
 
 
 @pytest.mark.parametrize(
@@ -400,7 +407,8 @@ def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
     X, y = some_rows(n=240)
     X = scipy.sparse.csr_matrix(np.where(X > 0.3, X, 0)) if sparse else X
     estimator = get_class(name)(n_iter_no_change=4, random_state=0)
-    results, fixed = [], []
+    results = []
+    fixed = []
     monkeypatch.setattr(threads, "SMALL_WORK", 0)
     monkeypatch.setattr(threads, "available_cpus", lambda: 3)
     for n_jobs, step, held_back in (
@@ -492,7 +500,8 @@ def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
 
 
 def test_without_anything_to_learn_one_round_is_asked_for():
-    X, y = np.ones((36, 2)), np.arange(36) % 3
+    X = np.ones((36, 2))
+    y = np.arange(36) % 3
     found = out_of_fold(MCBoostClassifier(), dataset_of(X, y), seed=0)
     assert found.best_round == 1
     assert found.curves.shape == (3, 0)
@@ -576,8 +585,10 @@ def test_an_interrupt_leaves_the_estimator_and_no_threads(error, n_jobs, monkeyp
     monkeypatch.setattr(threads, "available_cpus", lambda: 3)
     X, y = some_rows()
     model = MartClassifier(n_estimators=3, n_jobs=n_jobs).fit(X, y)
-    before, n_threads = model.model_.to_bytes(), threading.active_count()
-    original, count = MartClassifier.booster.round, [0]
+    before = model.model_.to_bytes()
+    n_threads = threading.active_count()
+    original = MartClassifier.booster.round
+    count = [0]
 
     def interrupted(self):
         count[0] += 1

@@ -7,9 +7,11 @@ from pymcboost.training.gains import Gains
 
 def test_sums_are_those_of_an_array_to_the_last_bit():
     rng = np.random.default_rng(0)
-    gains, expected = Gains(50), np.zeros(50)
+    gains = Gains(50)
+    expected = np.zeros(50)
     for _ in range(20):
-        columns, values = rng.integers(0, 50, 7), rng.random(7)
+        columns = rng.integers(0, 50, 7)
+        values = rng.random(7)
         gains.add(columns, values)
         np.add.at(expected, columns, values)
         np.testing.assert_array_equal(gains.dense(), expected)
@@ -26,9 +28,12 @@ def test_a_copy_stays_and_takes_room_for_the_columns_that_occur():
 
 
 def test_arrays_may_change_after_they_were_added():
-    gains, columns, values = Gains(5), np.array([1, 3]), np.array([2.0, 4.0])
+    gains = Gains(5)
+    columns = np.array([1, 3])
+    values = np.array([2.0, 4.0])
     gains.add(columns, values)
-    columns[:], values[:] = 0, 9.0
+    columns[:] = 0
+    values[:] = 9.0
     assert gains.dense().tolist() == [0.0, 2.0, 0.0, 4.0, 0.0]
 
 

@@ -145,7 +145,8 @@ def test_what_is_no_model(function, data):
 
 
 def test_machines_of_callable_kernels_are_told_from_what_is_not_fitted(data):
-    X, y = data[0].fillna(0.0), data[1]
+    X = data[0].fillna(0.0)
+    y = data[1]
     machine = HingeBoostOCClassifier(
         n_estimators=2, kernel=lambda a, b: a @ b.T, calibrate="temperature"
     ).fit(X, y)
@@ -163,7 +164,8 @@ def test_machines_of_callable_kernels_are_told_from_what_is_not_fitted(data):
 
 @pytest.mark.parametrize("kind", ["vector", "class", "stumps", "class stumps"])
 def test_contributions_add_up_with_missing_values(fitted, data, kind):
-    model, (X, _) = fitted[kind].model_, data
+    model = fitted[kind].model_
+    X, _ = data
     scores = model.raw_scores(X)
     for held, background in ((model, X[:40]), (model.with_covers(X), None)):
         found = contributions(held, X, background)
@@ -177,7 +179,8 @@ def test_contributions_add_up_with_missing_values(fitted, data, kind):
 
 def test_contributions_of_an_interval_table(fitted, data):
     model = fitted["stumps"].model_
-    table, X = Model.from_bytes(model.to_bytes(layout="interval")), data[0]
+    table = Model.from_bytes(model.to_bytes(layout="interval"))
+    X = data[0]
     expected = contributions(model, X, X[:50]).values
     np.testing.assert_allclose(contributions(table, X, X[:50]).values, expected, rtol=0, atol=1e-6)
 
@@ -212,7 +215,8 @@ def test_sparse_rows_of_many_columns_stay_sparse(data):
 
 
 def test_columns_go_by_name(fitted, data):
-    model, X = fitted["vector"].model_, data[0]
+    model = fitted["vector"].model_
+    X = data[0]
     turned = X[NAMES[::-1]]
     assert (
         contributions(model, turned, X[:9]).values.tobytes()
@@ -251,7 +255,8 @@ def test_interactions_of_used_features_alone(data):
         [20, 7],
         [20, 20],
     ]
-    dense, sparse = full, interactions(model, scipy.sparse.csr_matrix(wide[:9]), wide[:20])
+    dense = full
+    sparse = interactions(model, scipy.sparse.csr_matrix(wide[:9]), wide[:20])
     assert dense.values.tobytes() == sparse.values.tobytes()
 
 
@@ -308,7 +313,8 @@ def test_wrong_input_of_contributions(fitted, machine, data):
 
 @pytest.mark.parametrize("kind", ["vector", "class", "stumps", "class stumps"])
 def test_covers_stay_in_the_file_and_change_nothing_else(fitted, data, kind, tmp_path):
-    model, X = fitted[kind].model_, data[0]
+    model = fitted[kind].model_
+    X = data[0]
     held = model.with_covers(X)
     assert (model.has_covers, held.has_covers) == (False, True)
     held.save(tmp_path / "m.mcb")
@@ -357,7 +363,8 @@ def test_covers_that_do_not_fit_are_refused(fitted, data):
 
 @pytest.mark.parametrize("kind", ["stumps", "class stumps", "interval"])
 def test_curves_add_up_to_the_scores(fitted, data, kind):
-    model, X = fitted["stumps" if kind == "interval" else kind].model_, data[0]
+    model = fitted["stumps" if kind == "interval" else kind].model_
+    X = data[0]
     table = Model.from_bytes(model.to_bytes(layout="interval")) if kind == "interval" else model
     total = model.ensemble.bias + sum(curve(table, name).at(X[name]) for name in NAMES)
     assert np.abs(total - table.raw_scores(X)).max() < 1e-9
@@ -606,7 +613,8 @@ def test_dumps_tell_covers(fitted, data):
 
 @pytest.mark.parametrize("name", ["vector", "class", "stumps"])
 def test_a_frame_has_a_row_for_every_node(fitted, data, name):
-    model, X = fitted[name].model_, data[0]
+    model = fitted[name].model_
+    X = data[0]
     frame = to_frame(model.with_covers(X))
     scores = np.tile(model.ensemble.bias.astype(np.float64), (len(X), 1))
     for _, tree in frame.groupby("tree"):
@@ -801,10 +809,8 @@ def legend(ax):
 def test_names_are_drawn_letter_by_letter(axes):
     """Dollars begin no formula, and what begins with an underscore is in the legend."""
     rng = np.random.default_rng(0)
-    labels, levels = (
-        np.array(["_hidden", "seen", "$x_$"]),
-        np.array(["$l^$", "_", "$"], dtype=object),
-    )
+    labels = np.array(["_hidden", "seen", "$x_$"])
+    levels = np.array(["$l^$", "_", "$"], dtype=object)
     y = np.arange(120) % 3
     X = pd.DataFrame(
         {"$a_$": y + rng.normal(size=120), "c_$^$": levels[(y + (rng.random(120) < 0.2)) % 3]}

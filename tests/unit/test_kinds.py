@@ -91,15 +91,18 @@ def test_scores_are_those_of_the_file(name):
 @pytest.mark.parametrize("name", GROWING)
 def test_rounds_add_up_as_they_were_trained(name, form):
     """Stumps one by one as the scorer adds them, each round of trees as one sum; afterwards as while they grow."""
-    whole, rows = replace(MODELS[name], bias=np.zeros(3, np.float32)), form(X)
+    whole = replace(MODELS[name], bias=np.zeros(3, np.float32))
+    rows = form(X)
     builder = builder_of(whole)
     sums = np.zeros((len(X), whole.width))
     for part in builder.rounds():
         part.add_scores_to(sums, rows)
     expected = of(whole).raw_scores(X)
     np.testing.assert_allclose(whole.decode(sums), expected, rtol=1e-12, atol=1e-12)
-    growing, learners = builder_of(whole.truncate_rounds(0)), len(whole)
-    again, steps = np.zeros_like(sums), whole.round_ends().tolist()
+    growing = builder_of(whole.truncate_rounds(0))
+    learners = len(whole)
+    again = np.zeros_like(sums)
+    steps = whole.round_ends().tolist()
     for r in range(whole.n_rounds):
         done = len(growing)
         for tree in list(whole.each_tree())[steps[r] : steps[r + 1]]:
@@ -154,7 +157,8 @@ def test_scores_of_the_columns_of_a_code(name):
         builder = TreesBuilder(3, 6, code=code, decoder="linear" if name == "code" else name)
         for t in range(20):
             s = t % 4
-            right, side = random_right(s, rng), rng.random(s) < 0.5
+            right = random_right(s, rng)
+            side = rng.random(s) < 0.5
             builder.add_tree(
                 rng.integers(6, size=s),
                 rng.normal(size=s),
@@ -182,7 +186,9 @@ def test_a_kind_is_asked_for_all_that_is_its_own(monkeypatch, tmp_path, capsys):
     """A kind in place of stumps, which Model, the file and the command line know by one line of the registry."""
 
     class Odd(Stumps):
-        NAME, share_of, no_stages = "odd kind", "odd shares", "this model is odd: it has no stages"
+        NAME = "odd kind"
+        share_of = "odd shares"
+        no_stages = "this model is odd: it has no stages"
         allows_missing = False
 
         def used_features(self):

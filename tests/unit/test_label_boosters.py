@@ -44,10 +44,12 @@ def splits_of(X):
 
 
 def twin_mh(X, Y, weight, rounds):
-    z, F = 2.0 * Y - 1, np.zeros(Y.shape)
+    z = 2.0 * Y - 1
+    F = np.zeros(Y.shape)
     for _ in range(rounds):
         D = weight[:, None] * np.exp(-z * F)
-        D, best = D / D.sum(), (0, None, None)
+        D = D / D.sum()
+        best = (0, None, None)
         for right in splits_of(X):
             h = np.where(right, 1.0, -1.0)
             edge = (D * z * h[:, None]).sum(axis=0)
@@ -135,7 +137,9 @@ def test_scikit_learns_checks():
 
 def test_labels_that_no_row_or_every_row_has():
     X, Y = data()
-    Y[:, 1], Y[:, 2], Y[:20] = 0, 1, 0
+    Y[:, 1] = 0
+    Y[:, 2] = 1
+    Y[:20] = 0
     Y[:, 2] = 1
     found = AdaBoostMHClassifier(n_estimators=10).fit(X, Y)
     P = found.predict_proba(X)
@@ -152,7 +156,8 @@ def test_labels_that_no_row_or_every_row_has():
 
 def test_groups_are_for_the_folds_of_thresholds():
     X, Y = data()
-    groups, params = np.arange(len(X)) // 2, {"n_estimators": 2, "random_state": 0}
+    groups = np.arange(len(X)) // 2
+    params = {"n_estimators": 2, "random_state": 0}
     models = [
         AdaBoostMHClassifier(decision_threshold="f1", **params).fit(X, Y, groups=of).model_
         for of in (groups, None)

@@ -26,7 +26,7 @@ from pymcboost.export import integer_labels, to_onnx
 from pymcboost.losses import LOSSES
 from pymcboost.losses.rows import row_layout
 from pymcboost.training import labels
-from pymcboost.training.metrics import Held, Metric
+from pymcboost.training.metrics import Metric, ValidationSet
 from pymcboost.training.training_set import TrainingSet
 
 BARE = {"subsample": 1.0, "max_features": 1.0, "min_relative_gain": 0.0, "split_columns": None}
@@ -54,11 +54,13 @@ def one_vs_rest(X, Y, weight, rounds, rate, max_leaves, l2):
     m, K = Y.shape
     lanes, _, width = row_layout(K)
     bins = np.array([np.unique(x, return_inverse=True)[1] for x in X.T.astype(np.float32)])
-    n_bins, missing = bins.max(axis=1) + 1, np.zeros(len(bins), dtype=bool)
+    n_bins = bins.max(axis=1) + 1
+    missing = np.zeros(len(bins), dtype=bool)
     has = weight @ Y + 0.5
     F = np.tile(np.log(has / (weight.sum() + 1 - has)).astype(np.float32).astype(float), (m, 1))
     for _ in range(rounds):
-        g, p = Y - sigmoid(F), sigmoid(F)
+        g = Y - sigmoid(F)
+        p = sigmoid(F)
         A = np.zeros((m, width), dtype=np.int64)
         A[:, :K] = np.rint(g * weight[:, None] * 2.0**16)
         A[:, K] = np.rint(weight * 2.0**10)
@@ -90,9 +92,13 @@ def test_trees_are_those_of_one_against_the_rest_with_shared_splits(one_label, w
 
 @pytest.mark.parametrize("K", [2, 15, 16, 40])
 def test_gradients_are_derivatives_of_the_value(K):
-    loss, rng, step = LOSSES["logistic"], np.random.default_rng(K), 1e-5
-    F, Y = 3 * rng.normal(size=(20, K)), rng.integers(0, 2, (20, K))
-    X, labels_of = rng.normal(size=(20, 2)), Y.astype(np.uint8)
+    loss = LOSSES["logistic"]
+    rng = np.random.default_rng(K)
+    step = 1e-5
+    F = 3 * rng.normal(size=(20, K))
+    Y = rng.integers(0, 2, (20, K))
+    X = rng.normal(size=(20, 2))
+    labels_of = Y.astype(np.uint8)
     booster = model()._booster(lambda: 0)
     rows = loss.rows(booster.rows(TrainingSet(X, np.arange(K), labels_of, np.ones(20)), 1, None), 1)
     rows.start(F)
@@ -158,11 +164,16 @@ def test_no_worse_than_a_model_for_each_label():
 
 def test_metrics_are_scikit_learns():
     rng = np.random.default_rng(0)
-    Y, F, weight = rng.integers(0, 2, (60, 6)), rng.normal(size=(60, 6)), rng.random(60) + 0.1
-    Y[:, 4], Y[:, 5], F[:, 5] = 0, 1, 5.0
-    given, P = (F > 0).astype(int), sigmoid(F)
+    Y = rng.integers(0, 2, (60, 6))
+    F = rng.normal(size=(60, 6))
+    weight = rng.random(60) + 0.1
+    Y[:, 4] = 0
+    Y[:, 5] = 1
+    F[:, 5] = 5.0
+    given = (F > 0).astype(int)
+    P = sigmoid(F)
     for w in (None, weight):
-        held = Held("val", None, Y, Y, w)
+        held = ValidationSet("val", None, Y, Y, w)
         found = {
             name: Metric(name, np.arange(6), "sigmoid")(F, held)
             for name in (*labels.METRICS, "auc_ovr")
@@ -252,7 +263,9 @@ def test_thresholds_of_labels_that_no_row_has():
 
 def test_labels_that_no_row_or_every_row_has_and_rows_without_any():
     X, Y = data()
-    Y[:, 1], Y[:, 2], Y[:50] = 0, 1, 0
+    Y[:, 1] = 0
+    Y[:, 2] = 1
+    Y[:50] = 0
     Y[:, 2] = 1
     found = model(20).fit(X, Y)
     P = found.predict_proba(X)
@@ -374,7 +387,8 @@ def test_wrong_indicators(change, match):
 
 
 def test_more_labels_than_a_file_holds_are_refused():
-    K, few = 65536, "there must be from 2 to 65535 classes, not 65536"
+    K = 65536
+    few = "there must be from 2 to 65535 classes, not 65536"
     X = np.arange(K, dtype=np.float64)[:, None]
     with pytest.raises(ValueError, match=few):
         VectorTreeBoostClassifier(n_estimators=1).fit(X, np.arange(K))

@@ -51,8 +51,11 @@ def vector_trees(data, rows, leaf_step="diagonal", max_leaves=8):
 
 @pytest.mark.parametrize("K", [2, 5, 20])
 def test_gradients_are_derivatives_of_the_value(K):
-    loss, rng, e = LOSSES["softmax"], np.random.default_rng(K), 1e-5
-    F, y = rng.normal(size=(30, K)), rng.integers(0, K, 30)
+    loss = LOSSES["softmax"]
+    rng = np.random.default_rng(K)
+    e = 1e-5
+    F = rng.normal(size=(30, K))
+    y = rng.integers(0, K, 30)
     np.testing.assert_allclose(loss.value(F, y).sum(), twin.loss_of(F, y, np.ones(30)), rtol=1e-12)
     for r in range(K):
         up, down = F.copy(), F.copy()
@@ -71,7 +74,8 @@ def test_a_loss_written_in_numpy_grows_the_same_trees(K, weighted):
     X, y = blobs(m, 5, K, K)
     weight = np.random.default_rng(0).uniform(0.5, 2, m) if weighted else np.ones(m)
     data = TreeData(X, y, K, weight)
-    built_in, written = LOSSES["softmax"].rows(data), NumPySoftmax().rows(data)
+    built_in = LOSSES["softmax"].rows(data)
+    written = NumPySoftmax().rows(data)
     learners = [vector_trees(data, rows) for rows in (built_in, written)]
     for rows in (built_in, written):
         rows.start()
@@ -127,7 +131,8 @@ def test_ridge_of_the_full_leaf_step(K):
 @pytest.mark.parametrize("K", [3, 7, 20])
 def test_odds_of_the_logistic_loss_are_capped(dtype, K):
     """Odds stop at 1e30, so that they come back from there; smaller ones are exact multiples."""
-    m, lanes = 40, 4 if K <= 4 else 8 if K <= 8 else 16
+    m = 40
+    lanes = 4 if K <= 4 else 8 if K <= 8 else 16
     blocks = -(-K // lanes)
     Q, A = aligned_zeros((blocks, m, lanes), dtype), aligned_zeros((blocks, m, lanes), dtype)
     of_class = np.ones(blocks * lanes, dtype=bool)
@@ -162,12 +167,14 @@ def test_odds_of_the_logistic_loss_are_capped(dtype, K):
 @pytest.mark.parametrize("n", [1, 128])
 def test_losses_of_base_classes_keep_their_digits(n, weighted):
     """log(1 + x) of the smallest x is x: a sum of losses far below the rounding of 1 is exact to 1e-14."""
-    leaf, own = np.zeros((1, n), dtype=np.uint8), np.zeros(1, dtype=np.int32)
+    leaf = np.zeros((1, n), dtype=np.uint8)
+    own = np.zeros(1, dtype=np.int32)
     factor = np.ones((2, 1, 32))
     weight = np.full(n, 0.75) if weighted else np.zeros(0)
     units = units_in_parts(173.0, n)
     for x in 10.0 ** np.linspace(-25, -0.5, 60):
-        S, loss = np.full((2, n), x / (1 + x)), np.empty((1, 2, PARTS), dtype=np.int64)
+        S = np.full((2, n), x / (1 + x))
+        loss = np.empty((1, 2, PARTS), dtype=np.int64)
         class_loss.try_bases(
             S, np.array([0, n]), own, leaf, factor, np.array([[0, 1]], dtype=np.int32), np.ones(2, dtype=np.uint8),
             weight, units[1], loss, 1,
@@ -180,7 +187,8 @@ def test_losses_of_base_classes_keep_their_digits(n, weighted):
 
 def test_head_room_of_second_derivatives():
     """The sum of the second derivatives of two classes is at most the units there are, and not far below."""
-    m, K = 500, 3
+    m = 500
+    K = 3
     X, y = blobs(m, 3, K, 5)
     y[y == 2] = y[2] = 0
     y[2] = 2
@@ -192,7 +200,8 @@ def test_head_room_of_second_derivatives():
     F[:, 2] = -20  # two classes share all of the probability: the bound is met
     F[:, :2] = np.random.default_rng(0).normal(size=(m, 2)) / 4
     trees.restart(F)
-    p, seen = twin.softmax(F), []
+    p = twin.softmax(F)
+    seen = []
     real = trees._grower
 
     class Noting:
@@ -229,7 +238,8 @@ def test_ties_between_classes_go_to_the_lower_one(kind, K):
 @pytest.mark.parametrize("kind", ["few", "skewed"])
 def test_long_sums_of_floats_are_those_of_doubles(kind):
     """Sums beyond 2^24 of odd numbers, exact only where parts of them are added in double."""
-    m, K = {"few": 70_000, "skewed": 400_000}[kind], 2
+    m = {"few": 70_000, "skewed": 400_000}[kind]
+    K = 2
     x = np.arange(m) % (2 if kind == "few" else 8) == 1  # one row in 8: only these are listed
     data = TrainingData(x[:, None].astype(float), np.arange(m) % K, K, np.ones(m))
     assert data.dtype == np.float32

@@ -63,7 +63,8 @@ def test_kernels_mean_what_libsvm_means(kernel):
     """The textbook formulas in float64, so that the twin's and the scorer's common definition is right, too."""
     machine = random_kernel(40, 6, 3, kernel, scaled=True)
     X = finite_rows(50, 6)
-    Z, V = machine.scale.apply(X).astype(np.float64), machine.support.astype(np.float64)
+    Z = machine.scale.apply(X).astype(np.float64)
+    V = machine.support.astype(np.float64)
     distance = np.sqrt(((Z[:, None] - V) ** 2).sum(axis=2))
     values = {
         "linear": Z @ V.T,
@@ -171,7 +172,8 @@ def test_sparse_rows(index, dtype):
 def test_unsorted_and_repeated_entries():
     """Rows whose indices do not increase are filled with zeros; entries of one cell are added."""
     machine = random_linear(20, 3)
-    indptr, indices = [0, 4, 4, 7], [9, 2, 2, 17, 3, 1, 0]
+    indptr = [0, 4, 4, 7]
+    indices = [9, 2, 2, 17, 3, 1, 0]
     X = sp.csr_matrix((np.arange(1.0, 8), indices, indptr), shape=(3, 20))
     model = Model.from_ensemble(machine, range(3))
     assert same_bits(model.raw_scores(X), raw_scores(machine, X.toarray()))
@@ -298,7 +300,8 @@ def test_model_of_a_machine(tmp_path):
 
 def test_highest_scores_of_a_callable_kernel():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 3)).astype(np.float32), np.array(["a", "b", "c"])[np.arange(60) % 3]
+    X = rng.normal(size=(60, 3)).astype(np.float32)
+    y = np.array(["a", "b", "c"])[np.arange(60) % 3]
     model = HingeBoostOCClassifier(n_estimators=4, kernel=lambda A, B: A @ B.T, random_state=0).fit(
         X, y
     )

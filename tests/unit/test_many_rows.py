@@ -18,13 +18,15 @@ from pymcboost import (
 from pymcboost._kernels import exact
 from pymcboost.comm import Alone
 
-M, TIMES = 1000, 10**7
+M = 1000
+TIMES = 10**7
 
 
 class Crowd(ThreadWorkers):
     """Workers with some copies of their rows, in all sums but those that columns are cut by."""
 
-    copies, in_shares = 1, False
+    copies = 1
+    in_shares = False
 
     def sum(self, array, sure=False):
         asked = sys._getframe(1).f_code.co_filename.replace("\\", "/")

@@ -33,8 +33,8 @@ from pymcboost.training.metrics import (
     LEAST,
     METRICS,
     CalibratedLogLoss,
-    Held,
     Metric,
+    ValidationSet,
     log_loss,
     log_probabilities,
     probabilities,
@@ -49,7 +49,7 @@ def held_of(codes, weight=None, name="val", K=5):
     codes = np.asarray(codes)
     y = np.where(codes < 0, "unseen", CLASSES[codes])
     weight = np.ones(len(codes)) if weight is None else np.asarray(weight, dtype=float)
-    return Held.of(name, np.zeros((len(codes), 1)), y, codes, weight)
+    return ValidationSet.of(name, np.zeros((len(codes), 1)), y, codes, weight)
 
 
 def some_rows(K=4, n=300, seed=0, weighted=True, spread=2.0):
@@ -71,7 +71,9 @@ def softmax(scores, link):
 @pytest.mark.parametrize("K", [2, 3, 5])
 def test_values_are_scikit_learns(K, link, weighted):
     scores, held = some_rows(K, weighted=weighted)
-    p, labels, w = softmax(scores, link), CLASSES[:K], held.weight
+    p = softmax(scores, link)
+    labels = CLASSES[:K]
+    w = held.weight
     values = {name: Metric(name, labels, link)(scores, held) for name in METRICS}
     said = labels[scores.argmax(axis=1)]
     area = {"y_score": p[:, 1]} if K == 2 else {"y_score": p, "multi_class": "ovr"}
@@ -89,7 +91,8 @@ def test_values_are_scikit_learns(K, link, weighted):
 
 def test_rows_that_tie_count_half_in_the_area():
     rng = np.random.default_rng(0)
-    scores, codes = rng.integers(0, 4, (200, 3)).astype(float), rng.integers(0, 3, 200)
+    scores = rng.integers(0, 4, (200, 3)).astype(float)
+    codes = rng.integers(0, 3, 200)
     weight = rng.integers(1, 4, 200)
     held = held_of(codes, weight)
     areas = [
@@ -133,7 +136,9 @@ def test_labels_that_training_has_not_seen_are_wrong_and_impossible():
 def test_classes_without_rows_do_not_count(weight):
     scores = np.random.default_rng(0).normal(size=(7, 4))
     held = held_of([0, 2, 0, 2, 2, 0, 2 if weight is None else 1], weight=weight)
-    labels, p, w = CLASSES[:4], softmax(scores, "softmax"), held.weight
+    labels = CLASSES[:4]
+    p = softmax(scores, "softmax")
+    w = held.weight
     areas = [
         sklearn.metrics.roc_auc_score(held.codes == k, p[:, k], sample_weight=w) for k in (0, 2)
     ]
@@ -164,7 +169,7 @@ def test_weights_without_a_mean_are_refused(weight, how):
 @pytest.mark.parametrize("factor", [1e300, 1e-300])
 def test_the_scale_of_the_weights_does_not_matter(factor):
     scores, held = some_rows()
-    scaled = Held.of("val", held.X, held.y, held.codes, held.weight * factor)
+    scaled = ValidationSet.of("val", held.X, held.y, held.codes, held.weight * factor)
     for name in METRICS:
         metric = Metric(name, CLASSES[:4], "softmax")
         assert metric(scores, scaled) == pytest.approx(metric(scores, held), rel=1e-12)
@@ -257,11 +262,9 @@ def shown(X):
 def test_functions_see_rows_as_they_were_given(how, form):
     """Time stamps whole, categories by name, frames as frames and sparse rows by rows."""
     rng = np.random.default_rng(0)
-    X, y, seen = (
-        np.column_stack([1.7e9 + np.arange(120), rng.normal(size=120)]),
-        rng.integers(0, 2, 120),
-        [],
-    )
+    X = np.column_stack([1.7e9 + np.arange(120), rng.normal(size=120)])
+    y = rng.integers(0, 2, 120)
+    seen = []
     X = FORMS[form](X)
 
     class Splits(KFold):
@@ -273,7 +276,8 @@ def test_functions_see_rows_as_they_were_given(how, form):
         seen.append(X)
         return 0.0
 
-    params, given = {"n_estimators": 2, "scoring": scorer, "calibrate": None}, {}
+    params = {"n_estimators": 2, "scoring": scorer, "calibrate": None}
+    given = {}
     if how == "X_val":
         given = {"X_val": X, "y_val": y, "validation_sets": {"more": (X, y)}}
     elif how == "split":
@@ -299,7 +303,7 @@ def test_two_classes_have_one_decision():
 
     assert (
         Metric(difference, CLASSES[:2], "none")(
-            scores, Held.of("val", None, held.y, held.codes, np.ones(300))
+            scores, ValidationSet.of("val", None, held.y, held.codes, np.ones(300))
         )
         == 0
     )
@@ -363,7 +367,8 @@ def test_scorers_measure_rows_that_lack_a_class(scoring, how):
         "two classes": {},
     }
     params["folds"] = {"n_estimators": "auto", "n_iter_no_change": 2}
-    keep, more = np.ones(120, dtype=bool), {}
+    keep = np.ones(120, dtype=bool)
+    more = {}
     if how == "X_val":
         more = {"X_val": X[y != 1], "y_val": y[y != 1]}
     elif how == "two classes":
@@ -390,7 +395,9 @@ def test_values_of_scorers_where_a_class_has_no_row(weighted):
     scores, _ = some_rows(3, n=200)
     codes = np.resize([0, 2], 200)
     held = held_of(codes, 1 + np.arange(200) % 3 if weighted else None)
-    p, weight, labels = softmax(scores, "softmax"), held.weight, CLASSES[:3]
+    p = softmax(scores, "softmax")
+    weight = held.weight
+    labels = CLASSES[:3]
     areas = [
         sklearn.metrics.roc_auc_score(codes == k, p[:, k], sample_weight=weight) for k in (0, 2)
     ]
@@ -409,7 +416,8 @@ def test_values_of_scorers_where_a_class_has_no_row(weighted):
 def test_minus_infinity_is_the_worst_value():
     """log of a probability of 0, say: the first round is kept, and the training ends with its patience."""
     rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(200, 3)), rng.integers(0, 3, 200)
+    X = rng.normal(size=(200, 3))
+    y = rng.integers(0, 3, 200)
     worst = {"scoring": lambda *_: -np.inf, "early_stopping": True, "n_iter_no_change": 4}
     model = MartClassifier(n_estimators=20, **worst).fit(X, y)
     assert model.n_estimators_ == 1
@@ -424,7 +432,8 @@ def test_minus_infinity_is_the_worst_value():
 
 @pytest.mark.parametrize("scoring", ["logloss", "", 3, None, {"error"}])
 def test_unknown_metrics_are_refused_with_those_there_are(scoring):
-    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.arange(30) % 3
     message = (
         re.escape(f"scoring={scoring!r} is not allowed; ")
         + ".*'log_loss', 'error', .*get_scorer_names"
@@ -434,7 +443,8 @@ def test_unknown_metrics_are_refused_with_those_there_are(scoring):
 
 
 def test_no_log_loss_without_probabilities():
-    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    y = np.arange(30) % 3
     with pytest.raises(ValueError, match="scoring='log_loss' needs probabilities"):
         HingeBoostOCClassifier(scoring="log_loss").fit(X, y, X_val=X, y_val=y)
     for scoring in (
@@ -468,7 +478,7 @@ def test_several_sets_have_the_scores_that_each_alone_has():
     mixed = [parts[0], parts[1], scipy.sparse.csc_matrix(parts[2])]
     for sets in parts, mixed:
         held = [
-            Held.of(
+            ValidationSet.of(
                 f"s{i}",
                 X,
                 np.zeros(X.shape[0]),
@@ -513,30 +523,35 @@ def test_patience_of_three_rounds(curve, min_delta, ends, best, sign):
 def test_the_calibrated_log_loss_is_that_at_the_best_temperature(link):
     """Labels that training has not seen have no say in the temperature, and count in the loss."""
     rng = np.random.default_rng(3)
-    scores, codes = 5 * rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    scores = 5 * rng.normal(size=(60, 3))
+    codes = rng.integers(0, 3, 60)
     codes[:4] = -1
-    held = Held.of("val", None, codes, codes, rng.uniform(0.5, 1, 60))
+    held = ValidationSet.of("val", None, codes, codes, rng.uniform(0.5, 1, 60))
     metric = CalibratedLogLoss(link)
     found = metric(scores, held)
     temperature = fit_temperature(scores[4:], codes[4:], held.weight[4:], link)
     assert found == log_loss(scores / temperature, held, link)
     metric.of_sets([scores * 9], [held], [codes >= 0])
     assert metric(scores, held) == found  # whatever was measured before
-    unseen = Held.of("val", None, codes[:4], codes[:4], np.ones(4))
+    unseen = ValidationSet.of("val", None, codes[:4], codes[:4], np.ones(4))
     assert metric(scores[:4], unseen) == log_loss(scores[:4], unseen, link)
 
 
 def test_one_temperature_for_all_sets():
     rng = np.random.default_rng(4)
-    scores, codes = 5 * rng.normal(size=(60, 3)), rng.integers(0, 3, 60)
+    scores = 5 * rng.normal(size=(60, 3))
+    codes = rng.integers(0, 3, 60)
     parts = [slice(0, 25), slice(25, 60)]
     sets = [
-        Held.of("fold", None, codes[part], codes[part], np.ones(len(codes[part]))) for part in parts
+        ValidationSet.of("fold", None, codes[part], codes[part], np.ones(len(codes[part])))
+        for part in parts
     ]
     found = CalibratedLogLoss("softmax").of_sets(
         [scores[part] for part in parts], sets, [np.ones(25), np.ones(35)]
     )
-    whole = CalibratedLogLoss("softmax")(scores, Held.of("all", None, codes, codes, np.ones(60)))
+    whole = CalibratedLogLoss("softmax")(
+        scores, ValidationSet.of("all", None, codes, codes, np.ones(60))
+    )
     assert np.average(found, weights=[25, 35]) == pytest.approx(whole, rel=1e-12)
 
 
@@ -553,7 +568,8 @@ class Recorder:
 
 def test_checkpoint_with_a_scoring_function_that_has_a_state_goes_on(tmp_path):
     X, y = load_iris(return_X_y=True)
-    path, models = tmp_path / "c.part", []
+    path = tmp_path / "c.part"
+    models = []
     for rounds in 3, 5:
         model = VectorTreeBoostClassifier(
             n_estimators=rounds, scoring=Recorder(), random_state=0, calibrate=None
@@ -596,7 +612,8 @@ def test_rows_with_the_same_scores_in_another_order_tie_in_the_area(cls):
         params = {"n_estimators": 12, "max_depth": 1, "calibrate": None}
         params |= {"min_relative_gain": 0.0} if cls is VectorTreeBoostClassifier else {}
         model = cls(**params, scoring="auc_ovr", n_jobs=1).fit(X, y, X_val=X, y_val=y)
-        given, F = model.predict_proba(X), model.decision_function(X)
+        given = model.predict_proba(X)
+        F = model.decision_function(X)
         exponentials = np.exp(F - F.max(axis=1, keepdims=True))
         exact = exponentials / np.sort(exponentials, axis=1).sum(axis=1, keepdims=True)
         for p in (given,) if cls is VectorTreeBoostClassifier else (given, exact.round(13)):
@@ -612,7 +629,7 @@ def test_sums_of_the_same_terms_in_another_order_tie_in_the_area(link):
     terms = rng.normal(size=(40, 30, 3)) / 8
     F = np.concatenate([terms.sum(axis=1), rng.permuted(terms, axis=1).cumsum(axis=1)[:, -1]])
     codes = rng.integers(0, 3, len(F))
-    held = Held.of(
+    held = ValidationSet.of(
         "val",
         F,
         codes,
@@ -636,7 +653,7 @@ def test_probabilities_next_to_0_and_1_rank_in_the_area(link):
     F[:, 0] = [*np.linspace(-300, -290, 4), *np.linspace(14, 14.5, 4)]
     codes = np.array([1, 2, 1, 0, 2, 0, 0, 0])
     falls = -F[:, 0].clip(0)  # the others' probabilities, which are 1/2 in the first four rows
-    held = Held.of("val", F, codes, codes, np.ones(8))
+    held = ValidationSet.of("val", F, codes, codes, np.ones(8))
     areas = [
         sklearn.metrics.roc_auc_score(codes == k, column)
         for k, column in enumerate((F[:, 0], falls, falls))

@@ -89,7 +89,9 @@ def test_folds_have_the_numbers_that_cv_gives_them():
 def test_their_log_loss_is_that_of_the_curve(calibrate):
     X, y = some_rows()
     model = VectorTreeBoostClassifier(**AUTO, calibrate=calibrate).fit(X, y)
-    scores, fold, found = model.oof_decision_function_, model.oof_fold_, model.cv_results_
+    scores = model.oof_decision_function_
+    fold = model.oof_fold_
+    found = model.cv_results_
     at = list(found["rounds"]).index(found["best_round"])
     z = scores / (fit_temperature(scores, y, None, "softmax") if calibrate else 1)
     p = np.exp(z - z.max(axis=1, keepdims=True))
@@ -214,7 +216,8 @@ def test_pickles_keep_them_and_clones_and_files_do_not(tmp_path):
 
 def test_scores_begin_at_those_given():
     X, y = some_rows()
-    first, cv = np.random.default_rng(1).normal(size=(150, 3)), KFold(3)
+    first = np.random.default_rng(1).normal(size=(150, 3))
+    cv = KFold(3)
     same = {"calibrate": None, "subsample": 1.0, "max_features": 1.0, "random_state": 0}
     model = VectorTreeBoostClassifier(cv=cv, n_estimators="auto", **same).fit(
         X, y, init_score=first

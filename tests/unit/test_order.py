@@ -20,7 +20,7 @@ from pymcboost.losses import loss_of
 from pymcboost.losses.narrow import NarrowRows
 from pymcboost.losses.rows import Rows
 from pymcboost.model.temperature import fit_temperature
-from pymcboost.training.metrics import LABEL_METRICS, METRICS, Held
+from pymcboost.training.metrics import LABEL_METRICS, METRICS, ValidationSet
 
 M = 700
 
@@ -51,7 +51,8 @@ def trees_of(
         "max_leaves": 12, "max_depth": None, "min_samples_leaf": 2, "max_features": 0.7, "leaf_step": "diagonal",
         "learning_rate": 0.3, "subsample": 0.5, "min_relative_gain": 0.1, **more,
     }  # fmt: skip
-    grower, found = VectorTrees(data, at, n_threads=n_threads, **settings), []
+    grower = VectorTrees(data, at, n_threads=n_threads, **settings)
+    found = []
     for key in range(6):
         tree = grower.fit(key)
         if tree is None:
@@ -126,7 +127,8 @@ def test_rows_of_labels_in_any_order(weighted, split_columns):
 
 def test_without_draws_the_numbers_do_not_matter():
     rng, X, y = blobs(5)
-    weight, rows = rng.random(M), rng.permutation(M)
+    weight = rng.random(M)
+    rows = rng.permutation(M)
     first = trees_of(np.arange(M), X, y, K=5, weight=weight, subsample=1.0)
     assert first == trees_of(
         np.arange(M), X[rows], y[rows], K=5, weight=weight[rows], subsample=1.0
@@ -141,7 +143,8 @@ def test_without_draws_the_numbers_do_not_matter():
 def test_models_of_rows_in_any_order(params):
     """Where nothing is drawn, the estimator says the same of shuffled rows and validation rows."""
     rng, X, y = blobs(4)
-    weight, models = rng.random(M), []
+    weight = rng.random(M)
+    models = []
     for rows in np.arange(M), rng.permutation(M):
         model = VectorTreeBoostClassifier(
             n_estimators=8, subsample=1.0, calibrate=None, random_state=0, **params
@@ -156,15 +159,14 @@ def test_models_of_rows_in_any_order(params):
 class Threads:
     """Communicator of workers that are threads."""
 
-    beside, row_number = 1, None
+    beside = 1
+    row_number = None
 
     def __init__(self, size):
-        self.size, self._all, self._wait, self._rank = (
-            size,
-            [None] * size,
-            threading.Barrier(size),
-            threading.local(),
-        )
+        self.size = size
+        self._all = [None] * size
+        self._wait = threading.Barrier(size)
+        self._rank = threading.local()
 
     def run(self, work):
         """What ``work`` gives for every rank."""
@@ -237,11 +239,9 @@ def test_workers_have_the_integers_and_leaves_of_one(loss, full, columns, weight
     K = 5
     rng, X, y = blobs(K)
     weight = 10.0 ** rng.uniform(-3, 3, M) if weighted else np.full(M, 3.0)
-    labels, scores, leaf = (
-        (rng.random((M, K)) < 0.3).astype(np.uint8),
-        4 * rng.normal(size=(M, K)),
-        np.arange(M) % 7,
-    )
+    labels = (rng.random((M, K)) < 0.3).astype(np.uint8)
+    scores = 4 * rng.normal(size=(M, K))
+    leaf = np.arange(M) % 7
     scores[leaf == 3, 0] -= 60
     value = rng.normal(size=(7, K)).astype(np.float32)
 
@@ -260,10 +260,8 @@ def test_workers_have_the_integers_and_leaves_of_one(loss, full, columns, weight
         on = at if columns is None else at.directions(columns)
         A = on.integers(11)
         here = leaf[data.row_number]
-        order, start = (
-            np.argsort(here, kind="stable").astype(np.int32),
-            np.searchsorted(np.sort(here), np.arange(8)),
-        )
+        order = np.argsort(here, kind="stable").astype(np.int32)
+        start = np.searchsorted(np.sort(here), np.arange(8))
         found = (
             at.leaf_steps(order, start.astype(np.int64), full, 0.1),
             at.mean_square(),
@@ -298,11 +296,16 @@ def test_workers_have_the_integers_and_leaves_of_one(loss, full, columns, weight
 def test_the_sums_of_parts_are_those_of_all():
     """In kernels: integers by any division of the rows, and the twin's."""
     rng = np.random.default_rng(1)
-    m, K, lanes, width = 5000, 5, 8, 8
+    m = 5000
+    K = 5
+    lanes = 8
+    width = 8
     G = aligned_zeros((m, width), np.float32)
     G[:, :K] = rng.normal(size=(m, K)) * 10.0 ** rng.uniform(-20, 0, (m, K))
-    y, weight = np.sort(rng.integers(0, K, m)).astype(np.int32), 10.0 ** rng.uniform(-6, 6, m)
-    rows, cut = np.arange(m, dtype=np.int32), np.array([0, 17, 17, 900, m])
+    y = np.sort(rng.integers(0, K, m)).astype(np.int32)
+    weight = 10.0 ** rng.uniform(-6, 6, m)
+    rows = np.arange(m, dtype=np.int32)
+    cut = np.array([0, 17, 17, 900, m])
     whole = np.array([0, m], dtype=np.int64)
     for w in (np.zeros(0), weight):
         its = w[:, None] if len(w) else 1.0
@@ -330,12 +333,16 @@ def test_the_sums_of_parts_are_those_of_all():
 
 def test_a_hessian_is_that_of_the_twin():
     rng = np.random.default_rng(2)
-    m, K, width = 60, 3, 4
+    m = 60
+    K = 3
+    width = 4
     p = rng.dirichlet(np.ones(K), m).astype(np.float32)
-    y, G = np.sort(rng.integers(0, K, m)).astype(np.int32), aligned_zeros((m, width), np.float32)
+    y = np.sort(rng.integers(0, K, m)).astype(np.int32)
+    G = aligned_zeros((m, width), np.float32)
     G[:, :K] = -p
     G[np.arange(m), y] = 1 - p[np.arange(m), y]
-    unit, out = exact.unit_of(1.001, m), np.zeros((K + 1, width), dtype=np.int64)
+    unit = exact.unit_of(1.001, m)
+    out = np.zeros((K + 1, width), dtype=np.int64)
     _vector_loss.leaf_hessian(
         G, np.zeros(0), y, width, exact.magic_of(unit), np.arange(m, dtype=np.int32), 0, m, out
     )
@@ -356,7 +363,8 @@ def test_small_gradients_keep_their_digits(size):
     rows = loss_of("softmax").rows(data, 1)
     rows.start()
     rows.gradient[:, :3] = size * rng.uniform(0.1, 0.5, (400, 3))
-    order, start = np.arange(400, dtype=np.int32), np.array([0, 1, 150, 400])
+    order = np.arange(400, dtype=np.int32)
+    start = np.array([0, 1, 150, 400])
     G = rows.gradient[:, :3].astype(np.float64)
     expected = np.add.reduceat(G, start[:-1]), np.add.reduceat(G * (1 - G), start[:-1])
     found = rows.leaf_sums(order, start)
@@ -371,11 +379,14 @@ def test_small_gradients_keep_their_digits(size):
 def test_weights_far_apart_leave_something_to_learn():
     """One row of most of the weight, learnt long ago: the sums of the others are not rounded away."""
     rng = np.random.default_rng(4)
-    m, K = 3000, 3
-    y, weight = rng.integers(0, K, m), np.ones(m)
+    m = 3000
+    K = 3
+    y = rng.integers(0, K, m)
+    weight = np.ones(m)
     weight[0] = 2.0**38
     data = TreeData(rng.normal(size=(m, 1)), y, K, weight, exact=True)
-    rows, scores = loss_of("softmax").rows(data, 1), np.zeros((m, K))
+    rows = loss_of("softmax").rows(data, 1)
+    scores = np.zeros((m, K))
     heavy = int(data.weight.argmax())
     scores[heavy, data.y[heavy]] = 200.0
     rows.start(scores)
@@ -430,16 +441,16 @@ def test_units():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_metrics_and_the_temperature_do_not_depend_on_the_order(weighted):
     rng = np.random.default_rng(5)
-    m, K = 997, 4
-    scores, codes = 3 * rng.normal(size=(m, K)), rng.integers(-1, K, m)
-    labels, weight = (
-        (rng.random((m, K)) < 0.3).astype(np.uint8),
-        rng.random(m) if weighted else np.ones(m),
-    )
+    m = 997
+    K = 4
+    scores = 3 * rng.normal(size=(m, K))
+    codes = rng.integers(-1, K, m)
+    labels = (rng.random((m, K)) < 0.3).astype(np.uint8)
+    weight = rng.random(m) if weighted else np.ones(m)
     found = []
     for order in (np.arange(m), rng.permutation(m), np.arange(m)[::-1]):
-        one = Held.of("val", None, codes[order], codes[order], weight[order])
-        some = Held.of("val", None, labels[order], labels[order], weight[order])
+        one = ValidationSet.of("val", None, codes[order], codes[order], weight[order])
+        some = ValidationSet.of("val", None, labels[order], labels[order], weight[order])
         values = [metric(scores[order], one, "softmax") for metric in METRICS.values()]
         values += [metric(scores[order], some, "sigmoid") for metric in LABEL_METRICS.values()]
         inside = order[codes[order] >= 0]

@@ -97,7 +97,8 @@ def test_softmax_in_numpy_gives_the_trees_of_softmax(K, weighted):
         for loss in ("softmax", Softmax(), softmax_function)
     )
     for other in (given, function):
-        one, two = ours.model_.ensemble, other.model_.ensemble
+        one = ours.model_.ensemble
+        two = other.model_.ensemble
         np.testing.assert_array_equal(one.feature, two.feature)
         np.testing.assert_array_equal(one.threshold, two.threshold)
         np.testing.assert_allclose(one.leaf, two.leaf, rtol=2e-5, atol=1e-6)
@@ -109,8 +110,11 @@ def test_softmax_in_numpy_gives_the_trees_of_softmax(K, weighted):
 
 @pytest.mark.parametrize("name", ["FocalLoss", "RankedProbability"])
 def test_examples_have_the_derivatives_of_their_value(examples, name):
-    loss, rng, step = getattr(examples, name)(), np.random.default_rng(0), 1e-5
-    y, scores = rng.integers(0, 5, 40), rng.normal(size=(40, 5))
+    loss = getattr(examples, name)()
+    rng = np.random.default_rng(0)
+    step = 1e-5
+    y = rng.integers(0, 5, 40)
+    scores = rng.normal(size=(40, 5))
     gradient, hessian = loss.gradient_hessian(y, scores.copy())
     for k in range(5):
         up, down = scores.copy(), scores.copy()
@@ -213,10 +217,8 @@ def test_metrics_and_curves():
             else scoring
         )
         last = found.history_[f"val_{name}"][-1]
-        scores, own = (
-            found.decision_function(X[1::2]),
-            found.predict_proba(X[1::2])[np.arange(200), y[1::2]],
-        )
+        scores = found.decision_function(X[1::2])
+        own = found.predict_proba(X[1::2])[np.arange(200), y[1::2]]
         if scoring == "loss":
             np.testing.assert_allclose(last, loss.value(y[1::2], scores).mean(), rtol=1e-12)
         if scoring == "log_loss":
@@ -311,7 +313,8 @@ def test_checkpoints(tmp_path):
             if state.n_rounds == 3:
                 raise KeyboardInterrupt
 
-    whole, path = model(Sigmoids()).fit(X, y), tmp_path / "part.mcb"
+    whole = model(Sigmoids()).fit(X, y)
+    path = tmp_path / "part.mcb"
     with pytest.raises(KeyboardInterrupt):
         model(Sigmoids()).fit(X, y, callbacks=[Checkpoint(path, every=0), Stop()])
     with pytest.raises(
@@ -421,7 +424,8 @@ def test_the_size_of_gradients_does_not_matter(times):
 @pytest.mark.filterwarnings("ignore:.*the model is constant")
 def test_a_model_without_rounds_is_where_its_loss_begins():
     """Scores of a loss with a link of its own are no logarithms of shares."""
-    X, y = np.ones((20, 3)), np.repeat([0, 1, 2], [2, 6, 12])
+    X = np.ones((20, 3))
+    y = np.repeat([0, 1, 2], [2, 6, 12])
     for loss, expected in ((Softmax(), [1 / 3] * 3), ("softmax", [0.1, 0.3, 0.6])):
         model = VectorTreeBoostClassifier(n_estimators=2, loss=loss).fit(X, y)
         np.testing.assert_allclose(model.predict_proba(X[:1]), [expected])

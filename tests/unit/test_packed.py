@@ -227,7 +227,8 @@ def test_bits_are_spread_out_in_parts(model, monkeypatch):
 
 def test_leaves_that_are_rounded_already_stay():
     rng = np.random.default_rng(3)
-    X, y = rng.normal(size=(300, 4)), rng.integers(0, 3, 300)
+    X = rng.normal(size=(300, 4))
+    y = rng.integers(0, 3, 300)
     grown = {
         "n_estimators": 8,
         "calibrate": None,

@@ -73,7 +73,8 @@ def test_the_slow_twin_leaves_out_the_same(k, d):
 def test_few_rounds_take_few_hyperplanes():
     """As many as there are rounds, or features; and where there are as many rounds as classes, all of them."""
     rng = np.random.default_rng(0)
-    X, code = rng.normal(size=(200, 50)), rng.choice([-1, 0, 1], (40, 8))
+    X = rng.normal(size=(200, 50))
+    code = rng.choice([-1, 0, 1], (40, 8))
     model = model_of(code @ rng.normal(size=(8, 50)), code @ rng.normal(size=8))
     assert (model.predict_early(X)[1] == 8).all()
     narrow = model_of(rng.normal(size=(40, 6)), rng.normal(size=40))
@@ -88,7 +89,8 @@ def test_hyperplanes_that_are_nearly_others_are_evaluated_where_it_matters():
     base = rng.normal(size=(3, 30))
     coef = np.repeat(base, 8, axis=0).astype(np.float32)
     coef *= (1 + 2.0**-23 * rng.integers(-2, 3, coef.shape)).astype(np.float32)
-    model, X = model_of(coef, np.zeros(24)), rng.normal(size=(300, 30)).astype(np.float32)
+    model = model_of(coef, np.zeros(24))
+    X = rng.normal(size=(300, 30)).astype(np.float32)
     labels, planes = model.predict_early(X)
     twin = Planes(model.ensemble.coef, model.ensemble.intercept)
     assert planes[:40].tolist() == [twin.early(row)[1] for row in X[:40]]
@@ -99,7 +101,8 @@ def test_hyperplanes_that_are_nearly_others_are_evaluated_where_it_matters():
 def test_twins_are_one_class():
     rng = np.random.default_rng(2)
     coef = rng.normal(size=(4, 30))[[0, 1, 2, 3, 3, 0, 3, 3, 3, 3]]
-    model, X = model_of(coef, np.zeros(10)), rng.normal(size=(100, 30))
+    model = model_of(coef, np.zeros(10))
+    X = rng.normal(size=(100, 30))
     labels, planes = model.predict_early(X)
     assert (labels == model.predict(X)).all() and (planes == 4).all()
     assert set(labels.tolist()) == {0, 1, 2, 3}
@@ -107,7 +110,8 @@ def test_twins_are_one_class():
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_rows_that_are_not_finite_are_refused(sparse):
-    model, X = model_of(np.ones((3, 2)), np.zeros(3)), np.ones((4, 2))
+    model = model_of(np.ones((3, 2)), np.zeros(3))
+    X = np.ones((4, 2))
     for value in (np.nan, np.inf, 1e39):
         X[2, 1] = value
         with pytest.raises(ValueError, match="row 2 of X"), np.errstate(over="ignore"):

@@ -113,11 +113,9 @@ def test_tree_that_is_too_large_to_be_prepared():
     for s in (10_000, 10_001, 40_000):
         builder = TreesBuilder(2, 9)
         for cls in (0, 1):
-            feature, threshold, nan_left = (
-                rng.integers(9, size=s),
-                rng.normal(size=s),
-                rng.random(s) < 0.5,
-            )
+            feature = rng.integers(9, size=s)
+            threshold = rng.normal(size=s)
+            nan_left = rng.random(s) < 0.5
             builder.add_tree(
                 feature, threshold, nan_left, random_right(s, rng), rng.normal(size=s + 1), cls
             )
@@ -289,7 +287,8 @@ def test_every_layout_of_rows_gives_the_same_bits(layout):
     stumps = random_stumps(80, 6, 5, few_thresholds=True)
     model = Model.from_ensemble(stumps, range(5), link="softmax2", layout=layout)
     X = random_rows(1500, 6)
-    expected, probabilities = model.raw_scores(X), model.predict_proba(X)
+    expected = model.raw_scores(X)
+    probabilities = model.predict_proba(X)
     wide = np.zeros((1500, 13), dtype=np.float32)
     wide[:, 2:8] = X
     for form in (
@@ -332,7 +331,8 @@ def test_sparse_rows(dtype, index):
 def test_sparse_rows_of_many_features(n_features, density):
     """Rows are filled with all features, by a table or by a hash; many entries are of features that no learner uses."""
     rng = np.random.default_rng(8)
-    m, entries = 100, 5000 if density == "many" else 12
+    m = 100
+    entries = 5000 if density == "many" else 12
     used = np.sort(rng.choice(n_features, 40, replace=False))
     used[[0, -1]] = 0, n_features - 1
     for of in (
@@ -420,12 +420,14 @@ def test_exp_is_as_exact_as_documented():
         *range(-20, 20),
     ]
     for x in map(float, points):
-        exact, got = decimal.Decimal(x).exp(), score.exp(x)
+        exact = decimal.Decimal(x).exp()
+        got = score.exp(x)
         assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal(0.65) * decimal.Decimal(
             math.ulp(got)
         ), x
     for x in rng.uniform(-745, -708.4, 300):
-        exact, got = decimal.Decimal(float(x)).exp(), score.exp(x)
+        exact = decimal.Decimal(float(x)).exp()
+        got = score.exp(x)
         assert abs(decimal.Decimal(got) - exact) <= decimal.Decimal(0.65) * decimal.Decimal(5e-324)
     assert [score.exp(x) for x in (0.0, -0.0, 1e-300, -800.0, -np.inf, 800.0, np.inf)] == [
         1,
@@ -601,7 +603,8 @@ def test_pickles_say_which_version_made_them():
     assert pymcboost.__version__.encode() in pickled
     other = pickled.replace(pymcboost.__version__.encode(), b"9" * len(pymcboost.__version__))
     assert pickle.loads(other).to_bytes() == model.to_bytes()  # what this version can read is right
-    data, version = model.to_bytes(), pymcboost.__version__
+    data = model.to_bytes()
+    version = pymcboost.__version__
     damaged = {"file": data[:-1] + bytes([data[-1] ^ 1]), "version": "7.0"}
     with pytest.raises(
         ModelFormatError,

@@ -51,7 +51,9 @@ def shared(X, weight=None, max_bins=64, comm=ALONE, categorical=CATEGORICAL):
 def check_against_values(bins, X, rows):
     """Codes, counts and cuts follow from the values."""
     for f, code in enumerate(bins.codes):
-        value, cuts, n = X[rows, f], bins.cuts[f], bins.n_bins[f]
+        value = X[rows, f]
+        cuts = bins.cuts[f]
+        n = bins.n_bins[f]
         missing = np.isnan(value)
         np.testing.assert_array_equal(code, np.where(missing, n, np.searchsorted(cuts, value)))
         assert bins.missing[f] == missing.sum() and len(cuts) == max(n - 1, 0)
@@ -82,7 +84,8 @@ def test_bins_of_some_rows(seed):
 
 def test_rows_of_no_sample_weight_take_no_part():
     rng = np.random.default_rng(0)
-    X, weight = columns(2000, rng), np.repeat([1.0, 0.0], 1000)
+    X = columns(2000, rng)
+    weight = np.repeat([1.0, 0.0], 1000)
     X[1000:, 0] += 0.5
     bins = shared(X, weight).of(rows_of(X, np.arange(1000)), 1)
     check_against_values(bins, X, np.arange(1000))
@@ -105,9 +108,11 @@ def test_wide_categories_keep_a_bin_each():
 def test_bounded_bins(least):
     """The cuts that stay are those with enough weight on either side."""
     rng = np.random.default_rng(2)
-    X, weight = columns(3000, rng), rng.integers(1, 4, 3000).astype(float)
+    X = columns(3000, rng)
+    weight = rng.integers(1, 4, 3000).astype(float)
     rows = np.arange(0, 3000, 2)
-    bins, least = shared(X).of(rows_of(X, rows), 1), least * weight[rows].sum()
+    bins = shared(X).of(rows_of(X, rows), 1)
+    least = least * weight[rows].sum()
     found = bins.bounded(weight[rows], least, ALONE)
     for f, cuts in enumerate(bins.cuts):
         value = X[rows, f]

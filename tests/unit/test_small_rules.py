@@ -219,7 +219,8 @@ def test_joint_boosting_ends_where_nothing_is_explained_and_not_before():
 
 @pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
 def test_class_trees_without_a_split_say_so(cls):
-    X, y = np.arange(60.0)[:, None], np.repeat([0, 1, 2], [10, 20, 30])
+    X = np.arange(60.0)[:, None]
+    y = np.repeat([0, 1, 2], [10, 20, 30])
     options = {"n_estimators": 3, "calibrate": None}
     for bound, X_fit, done in (
         ({}, np.ones_like(X), 3),
@@ -346,7 +347,8 @@ def test_memory_of_linear_rounds_of_sparse_rows(monkeypatch):
 def test_sums_of_workers_have_room_where_one_class_is_large():
     """Nearly all rows are of a class that is nowhere near the largest score."""
     y = np.where(np.arange(300) < 30, np.arange(300) % 20, 0)
-    X, F = np.arange(300.0)[:, None], np.zeros((300, 20))
+    X = np.arange(300.0)[:, None]
+    F = np.zeros((300, 20))
     F[np.arange(300), y] = -40
     data = DividedData(X, y, 20, np.ones(300), comm=Alone())
     loss = SUMMED["log"](data, 1)
@@ -462,7 +464,8 @@ def test_seeds_of_trainings_are_of_31_bits():
 
 def test_steps_of_class_wise_trees_are_at_most_50():
     """Labels that are turned over after thirty rounds ask for more."""
-    X, y = np.arange(100.0)[:, None], np.arange(100) // 50
+    X = np.arange(100.0)[:, None]
+    y = np.arange(100) // 50
     options = {"max_leaf_nodes": 2, "learning_rate": 0.5, "min_samples_leaf": 1, "calibrate": None}
     model = MartClassifier(n_estimators=30, warm_start=True, **options).fit(X, y)
     model.set_params(n_estimators=31).fit(X, 1 - y)
@@ -470,7 +473,8 @@ def test_steps_of_class_wise_trees_are_at_most_50():
 
 
 def test_rows_that_are_held_out_come_before_other_validation_sets():
-    X, y = np.arange(120.0)[:, None], np.arange(120) // 40
+    X = np.arange(120.0)[:, None]
+    y = np.arange(120) // 40
     model = MartClassifier(n_estimators=2, early_stopping=True, random_state=0, calibrate=None)
     model.fit(X, y, validation_sets={"more": (X, y)})
     names = [name for name in model.history_ if name.endswith("log_loss")]

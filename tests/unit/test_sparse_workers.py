@@ -103,7 +103,8 @@ def test_infinite_values_are_refused():
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_all_others_refuse(name):
-    cls, (X, y) = get_class(name), sparse_rows(300)
+    cls = get_class(name)
+    X, y = sparse_rows(300)
     if cls.booster.takes_workers or name == "hingeboost":  # this one has no comm
         return
     found = run(2, lambda workers: cls(n_estimators=2).fit(X, y, comm=workers))
@@ -148,7 +149,8 @@ def test_stumps(name, how):
             ),
         )
         assert [type(its) for its in found] == [bytes] * size, found
-        alone, its = Alone(), (cls(**params, **more), y, weight)
+        alone = Alone()
+        its = (cls(**params, **more), y, weight)
         one, dense = (
             its[0].fit(data, *its[1:], comm=alone).model_.to_bytes() for data in (X, X.toarray())
         )
@@ -173,7 +175,8 @@ def test_stumps_in_several_messages_and_from_scores(monkeypatch):
 def test_stumps_on_columns_that_all_rows_have(weighted):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(700, 3))
-    y, weight = (X[:, 0] > 0) + 2 * (X[:, 1] > 0), rng.random(700) if weighted else None
+    y = (X[:, 0] > 0) + 2 * (X[:, 1] > 0)
+    weight = rng.random(700) if weighted else None
 
     def fit(rows):
         return (
@@ -205,10 +208,8 @@ def test_validation_rows_of_one_worker():
     held = {"X_val": X[:50], "y_val": y[:50]}
 
     def task(workers):
-        part, more = (
-            np.array_split(np.arange(50, 900), 3)[workers.rank],
-            held if workers.rank < 2 else {},
-        )
+        part = np.array_split(np.arange(50, 900), 3)[workers.rank]
+        more = held if workers.rank < 2 else {}
         if more:
             more = {"X_val": X[25 * workers.rank :][:25], "y_val": y[25 * workers.rank :][:25]}
         model = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"})
@@ -227,7 +228,8 @@ def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
     if cls is MCBoostClassifier:
         monkeypatch.setattr(cls.booster, "restart_every", 1)  # its checkpoints are written there
     X, y = sparse_rows(400)
-    path, whole = tmp_path / "m.part", cls(**PLAIN).fit(X, y, comm=Alone()).model_.to_bytes()
+    path = tmp_path / "m.part"
+    whole = cls(**PLAIN).fit(X, y, comm=Alone()).model_.to_bytes()
     killed(path, cls, X, y, divisions(y, 2, "random"), rounds=2, n_estimators=5)
     found = divided(path, cls, X, y, divisions(y, 3, "by class"), n_estimators=5)
     assert [one[0] for one in found] == [whole] * 3, found

@@ -40,7 +40,8 @@ def test_division_of_the_rows_does_not_change_the_model(name, how, size):
 @pytest.mark.parametrize("name", ALL)
 def test_order_of_the_rows_does_not_change_the_model(name):
     X, y = rows(9000)
-    order, (cls, params) = np.random.default_rng(0).permutation(len(y)), ALL[name]
+    order = np.random.default_rng(0).permutation(len(y))
+    cls, params = ALL[name]
     one, other = (
         cls(n_estimators=12, random_state=0, **params).fit(X[its], y[its], comm=Alone())
         for its in (np.arange(len(y)), order)
@@ -58,7 +59,8 @@ def test_more_rows_than_narrow_histograms_take(name, monkeypatch):
 @pytest.mark.parametrize("name", ALL)
 def test_model_differs_from_that_without_a_communicator_in_rounding_alone(name):
     X, y = rows(9000)
-    X, (cls, params) = np.nan_to_num(X), ALL[name]
+    X = np.nan_to_num(X)
+    cls, params = ALL[name]
     one, other = (
         cls(n_estimators=12, random_state=0, **params).fit(X, y, comm=comm)
         for comm in (Alone(), None)
@@ -205,7 +207,8 @@ def test_rounds_send_what_the_page_says():
 
 def test_scattered_rounds_send_what_the_page_says(monkeypatch):
     X, y = rows(2500)
-    X, y = np.nan_to_num(X[:, np.arange(20) % 6]), more_classes(y, 9)
+    X = np.nan_to_num(X[:, np.arange(20) % 6])
+    y = more_classes(y, 9)
     bins = sum(min(256, len(np.unique(column))) for column in X.T)
     model = MCBoostClassifier(n_estimators=4, random_state=0)
     size = 4 * 9 * bins

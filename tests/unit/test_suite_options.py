@@ -106,7 +106,8 @@ def test_folder_that_does_not_exist_counts_as_none(run, tmp_path):
 def slow_tests(path):
     """Names of the tests of a file that have cases which only the long run has."""
     text = path.read_text()
-    body, lines = ast.parse(text).body, text.splitlines()
+    body = ast.parse(text).body
+    lines = text.splitlines()
     plain = [node for node in body if not getattr(node, "decorator_list", ())]
     marked = [
         node for node in plain if "mark.slow" in "\n".join(lines[node.lineno - 1 : node.end_lineno])

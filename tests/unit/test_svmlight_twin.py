@@ -26,11 +26,9 @@ def scan(text, base="auto"):
     n = len(text)
     scanner = kernel.Scanner(1 if base == 1 else 0, 0)
     indices, values = np.empty(n // 4, np.int32), np.empty(n // 4, np.float32)
-    indptr, labels, labelled = (
-        np.zeros(n // 2 + 1, np.int64),
-        np.empty(n // 2),
-        np.empty(n // 2, np.uint8),
-    )
+    indptr = np.zeros(n // 2 + 1, np.int64)
+    labels = np.empty(n // 2)
+    labelled = np.empty(n // 2, np.uint8)
     code = scanner.feed(
         text + b"\xff" * kernel.PADDING, n, indices, values, indptr, labels, labelled
     )
@@ -113,7 +111,9 @@ def numbers(generator, count):
 @SCALES
 def test_numbers_round_like_python(scale):
     generator = random.Random(5 + scale)
-    count, texts, expected = 200_000 * scale if scale > 1 else 80_000, [], []
+    count = 200_000 * scale if scale > 1 else 80_000
+    texts = []
+    expected = []
     with np.errstate(over="ignore"):
         for text in numbers(generator, count):
             value = np.float32(float(text))
@@ -166,7 +166,8 @@ def mutations(generator, count):
     for _ in range(count):
         text = bytearray(generator.choice(SEEDS) * generator.randrange(1, 3))
         for _ in range(generator.randrange(1, 5)):
-            at, kind = generator.randrange(len(text) + 1), generator.randrange(5)
+            at = generator.randrange(len(text) + 1)
+            kind = generator.randrange(5)
             if kind == 0:
                 text[at:at] = generator.choice(PIECES)
             elif kind == 1:

@@ -8,7 +8,8 @@ import pytest
 from pymcboost.data import tables
 
 pandas = pytest.importorskip("pandas")
-N_ROWS, N_FEATURES = 60_000, 10
+N_ROWS = 60_000
+N_FEATURES = 10
 
 
 @pytest.fixture(scope="module")

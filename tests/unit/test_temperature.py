@@ -139,7 +139,8 @@ BY_LOSS = [
 
 def drawn(K, m, seed):
     """Rows whose classes have the probabilities softmax(X W / 2), and these."""
-    rng, W = np.random.default_rng(seed), np.random.default_rng(1).normal(size=(3, K))
+    rng = np.random.default_rng(seed)
+    W = np.random.default_rng(1).normal(size=(3, K))
     X = np.round(rng.normal(size=(m, 3)) * 1.5)
     P = np.exp(X @ W / 2)
     P /= P.sum(axis=1, keepdims=True)

@@ -36,7 +36,8 @@ def dataset_of(X, y, weight=None):
 @pytest.fixture
 def trained(monkeypatch):
     """Rows that each model of a fold is trained on, and those that it scores, in the order of the models."""
-    seen, original = [], folds._Model
+    seen = []
+    original = folds._Model
 
     def model(estimator, dataset, train, rows, *more, **named):
         seen.append((train, rows))
@@ -81,7 +82,8 @@ def test_rows_may_never_be_held_out(cv):
 )
 def test_models_of_folds_do_not_see_later_labels(name):
     X, y = some_rows()
-    estimator, parts = get_class(name)(n_jobs=1), list(TimeSeriesSplit(4).split(X))
+    estimator = get_class(name)(n_jobs=1)
+    parts = list(TimeSeriesSplit(4).split(X))
     found, _ = held_scores(estimator, dataset_of(X, y), 3, 5, parts)
     for i, (_, held) in enumerate(parts):
         others = y.copy()
@@ -168,7 +170,8 @@ def test_rows_without_weight_are_not_among_all_rows():
 
 
 def temperature_by_hand(parts, X, y, n_rounds):
-    scores, codes = [], []
+    scores = []
+    codes = []
     for train, held in parts:
         model = MCBoostClassifier(n_estimators=n_rounds).fit(X[train], y[train]).model_
         scores.append(model.raw_scores(X[held]))
@@ -185,7 +188,8 @@ def test_the_temperature_comes_from_the_last_folds(gap):
         n_estimators=30, calibrate="temperature", cv=TimeSeriesSplit(5, gap=gap)
     ).fit(X, y)
     last = parts[:1:-1]  # three of five hold out 55%
-    big, small = np.mean([len(train) for train, _ in last]), 30 - gap
+    big = np.mean([len(train) for train, _ in last])
+    small = 30 - gap
     first = temperature_by_hand(last, X, y, 30)
     second = temperature_by_hand([(parts[3][1][: 30 - gap], parts[4][1])], X, y, 30)
     assert second > first
@@ -211,7 +215,8 @@ def test_no_temperature_is_far_from_those_found(second, least, monkeypatch):
 def test_under_drift_probabilities_are_calibrated_for_the_future():
     """Folds at random hold out rows like those trained on: their temperature is that of another task."""
     X, y = some_rows(1200, seed=3)
-    past, future = slice(0, 900), slice(900, None)
+    past = slice(0, 900)
+    future = slice(900, None)
     losses = {}
     for cv in 3, TimeSeriesSplit(4):
         model = MartClassifier(
@@ -224,7 +229,8 @@ def test_under_drift_probabilities_are_calibrated_for_the_future():
 def test_a_class_that_appears_late_has_a_bounded_loss_and_no_say_in_the_temperature():
     X, y = some_rows(240)
     y[:200][y[:200] == 2] = 0
-    cv, dataset = TimeSeriesSplit(3), dataset_of(X, y)
+    cv = TimeSeriesSplit(3)
+    dataset = dataset_of(X, y)
     for calibrate in None, "temperature":
         model = MartClassifier(
             n_estimators="auto", cv=cv, calibrate=calibrate, n_iter_no_change=2, random_state=0
@@ -262,7 +268,8 @@ def test_a_subset_is_split_by_its_own_rows(params, trained):
     rows = np.arange(40, 240)
     new = {"cv": TimeSeriesSplit(4), "random_state": 0, "n_jobs": 1, **params}
     part = MCBoostClassifier(**new).fit(Dataset(X, y).subset(rows))
-    of_part, trained[:] = list(trained), []
+    of_part = list(trained)
+    trained[:] = []
     alone = MCBoostClassifier(**new).fit(X[rows], y[rows])
     assert part.model_.to_bytes() == alone.model_.to_bytes()
     for (train, held), (its_train, its_held) in zip(of_part, trained, strict=True):

@@ -23,8 +23,12 @@ class Counting:
     workers = ALONE
 
     def __init__(self, done=0, left=10**9):
-        self.n_rounds, self.gain, self.left = done, Gains.of(np.full(1, float(done))), left
-        self.added, self.restarts, self.builder = done, [], range(done)
+        self.n_rounds = done
+        self.gain = Gains.of(np.full(1, float(done)))
+        self.left = left
+        self.added = done
+        self.restarts = []
+        self.builder = range(done)
 
     def round(self):
         if self.left == 0:
@@ -55,7 +59,8 @@ class Named:
     """A metric by its name and sign alone."""
 
     def __init__(self, name, sign):
-        self.name, self.sign = name, sign
+        self.name = name
+        self.sign = sign
 
 
 ERROR = Named("error", 1)
@@ -65,7 +70,9 @@ class Errors:
     """Validation rows whose error after every round is given."""
 
     def __init__(self, errors, before=None):
-        self.errors, self.before, self.followed = errors, before, 0
+        self.errors = errors
+        self.before = before
+        self.followed = 0
         self.sets = [Named("val", None)]
 
     def add_rounds(self, builder):
@@ -243,7 +250,8 @@ def test_of_two_metrics_the_later_best_round_counts():
             return [0.9, 0.8, 0.7, 0.6, 0.65, 0.65, 0.65, 0.65][self.followed - 1]
 
     class Other:
-        name, sign = "other", 1
+        name = "other"
+        sign = 1
 
     state = state_of(n=40, validation=Two([0.5, 0.2] + [0.3] * 40))
     train(
@@ -280,7 +288,8 @@ def test_a_checkpoint_whose_patience_is_at_its_end_adds_no_round():
 
 def test_a_checkpoint_keeps_the_later_best_round_of_two_metrics():
     class Other:
-        name, sign = "other", 1
+        name = "other"
+        sign = 1
 
     history = {
         "number": [1, 2, 3, 4],
@@ -300,7 +309,8 @@ def test_a_checkpoint_keeps_the_later_best_round_of_two_metrics():
 
 def test_a_second_curve_without_its_first_values_is_not_followed():
     class Other:
-        name, sign = "other", 1
+        name = "other"
+        sign = 1
 
     curves = {"val_error": [0.3, 0.1, 0.2, 0.2], "val_other": [np.nan, np.nan, 0.5, 0.4]}
     history = {"number": [1, 2, 3, 4], **curves}

@@ -162,7 +162,8 @@ def test_tiles_are_the_lanes_row_by_row(dense):
         features = data.columns.lane_feature[
             data.columns.lane_ptr[lane] : data.columns.lane_ptr[lane + 1]
         ]
-        tile, code = data.tiles.tiles[t, :, k].astype(int), data.columns.codes[lane].astype(int)
+        tile = data.tiles.tiles[t, :, k].astype(int)
+        code = data.columns.codes[lane].astype(int)
         assert (len(features) > 0) == (k < data.tiles.tile_lanes[t])
         assert (data.columns.lane[features] == lane).all()
         if len(features) == 1 and data.columns.has_missing[features[0]]:
@@ -219,7 +220,8 @@ def test_columns_that_meet_do_not_share_a_lane():
     """One row in which two columns leave their modes keeps them apart."""
     m = 1000
     X = np.zeros((m, 2))
-    X[:100, 0], X[100:200, 1] = 1, 1
+    X[:100, 0] = 1
+    X[100:200, 1] = 1
     assert (make(X).columns.lane == 0).all()
     X[100, 0] = 1
     data = make(X)
@@ -255,7 +257,8 @@ def test_missing_values_may_be_what_a_tile_skips():
 
 def test_more_tiles_than_bits_in_a_byte():
     rng = np.random.default_rng(3)
-    m, d = SKIPPING_ROWS, 16 * 66
+    m = SKIPPING_ROWS
+    d = 16 * 66
     X = np.where(rng.random((m, 1)) < 0.3, rng.integers(0, 5, (m, d)), 2).astype(np.float32)
     data = make(X)
     assert data.tiles.counted.shape == (9, m)
@@ -353,7 +356,8 @@ def test_no_column_at_all():
 
 def test_any_number_of_threads_gives_the_same_data():
     X = DATA["skipping"](np.random.default_rng(8))
-    one, two = make(X), make(X, n_threads=3)
+    one = make(X)
+    two = make(X, n_threads=3)
     for name in (
         "codes",
         "tiles",
@@ -422,12 +426,10 @@ def test_counts_of_many_rows(m, same):
     """A cell holds the sums of h and of the counts of all rows, rounded by a unit each."""
 
     class Rows:
-        total_rows, total_weight, weight_ends, weight_unit = (
-            m,
-            1.5 * m,
-            (1.5 if same else 1.0, 1.5),
-            1.0,
-        )
+        total_rows = m
+        total_weight = 1.5 * m
+        weight_ends = (1.5 if same else 1.0, 1.5)
+        weight_unit = 1.0
         weight = np.ones(1)
 
     alone = Quantiser(Rows, False, 5.0)
@@ -446,7 +448,8 @@ def test_counts_of_many_rows(m, same):
 @pytest.mark.parametrize("m", [0, 1, 3000])
 def test_known_cuts(m, order, dtype):
     """Codes are the cuts below a value, whatever the type and order of X; missing values come last."""
-    rng, d = np.random.default_rng(0), 21
+    rng = np.random.default_rng(0)
+    d = 21
     X = np.asarray(
         rng.integers(-9, 9, (m + 5, d)) + rng.random((m + 5, d)), order=order, dtype=dtype
     )
@@ -457,12 +460,11 @@ def test_known_cuts(m, order, dtype):
     values = X.astype(np.float32)
     values = np.append(values[~np.isnan(values)], np.arange(20, 2000, dtype=np.float32))
     cuts = [np.sort(rng.choice(values, n, replace=False)) for n in n_cuts]
-    start, flat = (
-        np.concatenate(([0], np.cumsum(n_cuts))),
-        np.concatenate([*cuts, np.zeros(1, np.float32)]),
-    )
+    start = np.concatenate(([0], np.cumsum(n_cuts)))
+    flat = np.concatenate([*cuts, np.zeros(1, np.float32)])
     for threads in (1, 3):
-        codes, counts = np.empty((d, m), dtype=np.uint16), np.zeros((d, 302), dtype=np.int64)
+        codes = np.empty((d, m), dtype=np.uint16)
+        counts = np.zeros((d, 302), dtype=np.int64)
         _bins.code_columns(X, rows, flat, start, codes, counts, threads)
         read = np.empty((d - 4, m), dtype=np.float32)
         _bins.read_columns(X, rows, 4, read)

@@ -56,10 +56,8 @@ def test_wide_sparse_rows_have_the_bits_of_narrow_ones(n_features):
         X = random_rows(37, narrow.n_features_in_)
         X[:, ::3] = 0
         sparse = sp.coo_matrix(X)
-        data, columns = (
-            np.append(sparse.data, [7, 2]).astype("f"),
-            np.append(place[sparse.col], [1, 1]),
-        )
+        data = np.append(sparse.data, [7, 2]).astype("f")
+        columns = np.append(place[sparse.col], [1, 1])
         ends = np.cumsum([0, *np.bincount(sparse.row, minlength=37)])
         # Three empty rows, the first of which has two entries of one cell in a feature that no model uses.
         rows = sp.csr_matrix((data, columns, [*ends, *[len(data)] * 3]), (40, n_features))

@@ -57,17 +57,24 @@ def test_division_of_the_rows_does_not_change_the_model(how, size):
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier])
 def test_exclusive_columns(cls, monkeypatch):
     """Some exclude each other on one worker alone: they share no lane. Those that always do share one."""
-    rng, m = np.random.default_rng(8), 12_000
+    rng = np.random.default_rng(8)
+    m = 12_000
     X = np.zeros((m, 13), dtype=np.float32)
     X[np.arange(m), rng.integers(0, 6, m)] = rng.integers(1, 3, m)
     X[:, 6] = rng.normal(size=m)
     X[np.arange(m), 7 + rng.integers(0, 6, m)] = 1
     X[m // 2 :, 9] = (X[m // 2 :, 8] > 0) | (rng.random(m // 2) < 0.1)
-    X[5, 0], X[5, 1:6] = np.nan, 0
+    X[5, 0] = np.nan
+    X[5, 1:6] = 0
     y = (X[:, 6] > 0).astype(int) + 2 * (X[:, 0] + X[:, 8] + X[:, 9] > 1)
-    lanes, params = [], {"n_estimators": 6, "calibrate": None, "random_state": 0}
+    lanes = []
+    params = {"n_estimators": 6, "calibrate": None, "random_state": 0}
     plan = tree_layouts._plan
-    monkeypatch.setattr(tree_layouts, "_plan", lambda *its: lanes.append(plan(*its)) or lanes[-1])
+    monkeypatch.setattr(
+        tree_layouts,
+        "_plan",
+        lambda *args, **named: lanes.append(plan(*args, **named)) or lanes[-1],
+    )
     parts = [np.arange(m // 2), np.arange(m // 2, m)]
 
     def task(workers):
@@ -208,7 +215,11 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
 
     counts = run(2, task)[0]
     sums, sent = np.diff(counts[:, 0]), np.diff(counts[:, 1])
-    J, L, t, B, K = counts[1:, 2], 8, round(3 * 6**0.4), 256, 4
+    J = counts[1:, 2]
+    L = 8
+    t = round(3 * 6**0.4)
+    B = 256
+    K = 4
     messages = 1 if scattered else 2
     assert (sums <= messages * ((J - 1) / 16 + 2 * np.log2(J) + 1) + 11).all()
     assert (sums >= messages * (J - 1) / 16).all()
@@ -230,14 +241,16 @@ def test_shares_of_the_features_do_not_change_the_model(how, size, monkeypatch):
     """Equal columns are a tie, also where two workers scan them."""
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
     X, y = rows(1000)
-    X, params = np.hstack([X, X, X[:, :4]]), {"max_features": 1.0, "n_estimators": 3}
+    X = np.hstack([X, X, X[:, :4]])
+    params = {"max_features": 1.0, "n_estimators": 3}
     if "categories" in how:
         X[:, 12:] = np.random.default_rng(1).integers(0, [3, 70, 200, 9], (len(y), 4))
         params = {"categorical_features": [12, 13, 14, 15], "n_estimators": 3}
     elif how == "costs":
         params |= {"feature_penalty": 0.5, "threshold_penalty": 0.5}
     if "many classes" in how:
-        y, params["split_columns"] = more_classes(y, 40), None
+        y = more_classes(y, 40)
+        params["split_columns"] = None
     if how == "bundles":
         X = np.hstack([X, np.arange(30) == np.random.default_rng(1).integers(0, 40, (len(y), 1))])
     check(X, y, parts_of(len(y), size, "random", np.random.default_rng(2)), **params)
@@ -277,7 +290,8 @@ def test_scattered_sums(kind, shape):
 
 class Summing(Several):
     def __init__(self, workers):
-        self.workers, self.rank = workers, workers.rank
+        self.workers = workers
+        self.rank = workers.rank
 
     def sum(self, array, sure=False):
         return self.workers.sum(array, sure)
@@ -312,8 +326,10 @@ def test_what_is_refused(more, words):
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_communicators_without_an_effect_are_refused(name):
-    cls, (X, y) = get_class(name), rows(60)
-    booster, model = cls.booster, cls(n_estimators=1, calibrate=None)
+    cls = get_class(name)
+    X, y = rows(60)
+    booster = cls.booster
+    model = cls(n_estimators=1, calibrate=None)
     if name == "hingeboost":
         with pytest.raises(
             TypeError,
@@ -370,15 +386,14 @@ def test_labels_of_parts_stay_integers():
 
 
 def test_positions_of_labels():
-    signed, unsigned = (
-        np.array([-1, 5, 2**53, 2**53 + 1]),
-        np.array([2**53 + 1, 2**53 + 2, 2**64 - 1], np.uint64),
-    )
+    signed = np.array([-1, 5, 2**53, 2**53 + 1])
+    unsigned = np.array([2**53 + 1, 2**53 + 2, 2**64 - 1], np.uint64)
     assert positions(signed, unsigned).tolist() == [3, -1, -1]
     assert positions(unsigned, signed).tolist() == [-1, -1, -1, 0]
     assert positions(np.array(["a", "b"]), np.array([1, "b", None], object)).tolist() == [-1, 1, -1]
     lists = np.array(["b", None, None], object)
-    lists[1], lists[2] = ["a"], ("a", ["b"])
+    lists[1] = ["a"]
+    lists[2] = ("a", ["b"])
     assert positions(np.array(["a", "b"]), lists).tolist() == [1, -1, -1]
 
 
@@ -439,7 +454,8 @@ def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
     """Each worker has the numbers of one, or those of some rows that are drawn, the same however they are divided."""
     monkeypatch.setattr(divided_folds, "MOST_HELD", most)
     X, y = rows(300)
-    weight, number = np.arange(300) % 3 / 2, np.random.default_rng(2).permutation(300)
+    weight = np.arange(300) % 3 / 2
+    number = np.random.default_rng(2).permutation(300)
     loss = ["log_loss", "error"]
 
     def curves(part, workers):
@@ -667,7 +683,8 @@ def test_parts_of_a_validation_frame_keep_names_and_types(series):
         return own, labels.iloc[part] if series else labels[part]
 
     params = {"n_estimators": 6, "random_state": 0, "n_jobs": 1, "early_stopping": True}
-    whole, held = np.arange(len(y) - 90), np.arange(len(y) - 90, len(y))
+    whole = np.arange(len(y) - 90)
+    held = np.arange(len(y) - 90, len(y))
     X_val, y_val = part_of(held)
     one = VectorTreeBoostClassifier(**params).fit(*part_of(whole), X_val=X_val, y_val=y_val)
     parts, held_parts = np.array_split(whole, 3), np.array_split(held, 3)
@@ -690,7 +707,9 @@ def test_parts_of_a_validation_set_go_by_name_in_every_library(library):
     frames = pytest.importorskip(library)
     X, y = rows(300)
     level = np.array(["u", "v", "w"])[np.random.default_rng(0).integers(0, 3, 300)]
-    level[:100], level[200:] = "u", "w"  # each worker has other levels
+    # each worker has other levels
+    level[:100] = "u"
+    level[200:] = "w"
     columns = {"a": X[:, 0], "b": X[:, 2], "c": level.tolist()}
     whole = frames.DataFrame(columns) if library == "polars" else frames.table(columns)
     if library == "polars":
@@ -709,7 +728,8 @@ def test_parts_of_a_validation_set_go_by_name_in_every_library(library):
         model.fit(own, y[part], X_val=own.select(list(names)), y_val=y[part], comm=comm)
         return model.model_.to_bytes(), model.history_["val_log_loss"].tolist()
 
-    one, halves = fit(range(300), Alone()), [range(150), range(150, 300)]
+    one = fit(range(300), Alone())
+    halves = [range(150), range(150, 300)]
     assert run(2, lambda w: fit(halves[w.rank], w)) == [one, one]
     for found in run(2, lambda w: fit(halves[w.rank], w, "cba")):
         assert "must be in the same order as they were in fit" in str(found)
@@ -865,7 +885,8 @@ def test_few_rows_are_set_aside_where_folds_calibrate():
 
 def test_metrics_of_the_user_see_the_drawn_rows_in_the_order_of_their_numbers():
     X, y = rows(600)
-    parts, seen = parts_of(600, 3, "random", np.random.default_rng(0)), []
+    parts = parts_of(600, 3, "random", np.random.default_rng(0))
+    seen = []
 
     def fit(part, comm):
         def first(model, X, y, weight=None):
@@ -907,7 +928,8 @@ def test_share_of_each_class_that_is_held_out(several):
 
         return np.sort(np.concatenate(run(3, task)))
 
-    found, number = held(), np.arange(len(codes))
+    found = held()
+    number = np.arange(len(codes))
     assert np.array_equal(found, divided.held_out(Alone(), codes, weight, 0.1, number, 7))
     assert not np.array_equal(found, held(8)) and not np.array_equal(found, held(7, 1))
     assert (weight[found] > 0).all()

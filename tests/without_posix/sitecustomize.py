@@ -89,7 +89,8 @@ MADE = {
     "os": Module(os, NAMES["os"], name="nt", listdir=listdir, **CLOSED),
     "signal": Module(signal, NAMES["signal"]),
 }
-import_module, open_file = builtins.__import__, io.open
+import_module = builtins.__import__
+open_file = io.open
 
 
 def import_without_posix(name, globals=None, locals=None, fromlist=(), level=0):
