@@ -19,9 +19,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 HOME = ROOT / "build" / "aarch64"
-SYSTEM, SITE, RUN = HOME / "system", HOME / "site", HOME / "run"
+SYSTEM = HOME / "system"
+SITE = HOME / "site"
+RUN = HOME / "run"
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
-EMULATOR, COMPILER = "qemu-aarch64-static", "aarch64-linux-gnu-gcc"
+EMULATOR = "qemu-aarch64-static"
+COMPILER = "aarch64-linux-gnu-gcc"
 PACKAGES = "numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "tqdm", "pytest", "pandas"
 IMPOSSIBLE = 77
 
@@ -33,7 +36,8 @@ TESTS = (
 # Emulated programs start no others.
 LEFT_OUT = ("--deselect", "tests/unit/test_scoring.py::test_numpy_is_enough")
 # Every so many trainings of the golden table's subset; kernels of machines need a library without wheels.
-STEP, STEP_OF_PART = 10, 60
+STEP = 10
+STEP_OF_PART = 60
 GOLDEN = """
 import json, sys
 sys.path += ["tools", "tests"]

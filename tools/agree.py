@@ -172,7 +172,8 @@ def _known(algorithm, params):
 @functools.cache
 def _values(algorithm):
     """What may be drawn for each parameter of an algorithm."""
-    table, known = parameters(get_class(algorithm)), get_class(algorithm)().get_params()
+    table = parameters(get_class(algorithm))
+    known = get_class(algorithm)().get_params()
     choices = {name: table[name].choices for name in CHOICES if name in known}
     return {**choices, **{name: VALUES[name] for name in VALUES if name in known}}
 
@@ -211,7 +212,8 @@ def data_of(case):
             weight[: case.n_classes], 1
         )  # every class has a row that counts
     X = X.astype(np.float32).astype(np.float64)
-    used, more = slice(case.n_rows), slice(case.n_drawn, None)
+    used = slice(case.n_rows)
+    more = slice(case.n_drawn, None)
     return Data(X[used], y[used], None if weight is None else weight[used], X[more], rng)
 
 
@@ -634,7 +636,8 @@ def as_loaded(model):
 
 def margins(model, rows):
     """Scores of an imported model; of two classes their difference, which is all that boosters keep."""
-    scores, error = model.raw_scores(rows), model.meta["score_error"]
+    scores = model.raw_scores(rows)
+    error = model.meta["score_error"]
     if scores.shape[1] == 2:
         return Outcome(scores[:, 1:] - scores[:, :1], tolerance=2 * error)
     return Outcome(scores, tolerance=error)
@@ -901,7 +904,8 @@ NOTHING_SAID = ("refused", "unsteady", "missing")
 
 def difference(case):
     """What is different in a case, in words; None where the paths agree, or one of `NOTHING_SAID`."""
-    pair, found = BY_NAME[case.pair], []
+    pair = BY_NAME[case.pair]
+    found = []
     if pair.needs is not None and importlib.util.find_spec(pair.needs) is None:
         return "missing"
     with settings(case), warnings.catch_warnings():
@@ -974,7 +978,8 @@ def shrunk(case):
 
 def run(numbers, only=""):
     """Go through cases; how many there were and of how many nothing is said, and a text for each difference."""
-    counts, texts = Counter(), []
+    counts = Counter()
+    texts = []
     for number in numbers:
         case = draw(number)
         if only not in case.pair and only not in case.algorithm:

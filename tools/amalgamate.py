@@ -35,7 +35,8 @@ def amalgamate(folder):
         If a file of the folder is not included exactly once.
     """
     frame = (folder / "mcb.h").read_text(encoding="utf-8")
-    included, there = INCLUDE.findall(frame), {path.name for path in folder.glob("*.h")} - {"mcb.h"}
+    included = INCLUDE.findall(frame)
+    there = {path.name for path in folder.glob("*.h")} - {"mcb.h"}
     odd = {name for name in included if included.count(name) > 1} | there ^ set(included)
     if odd:
         names = ", ".join(sorted(odd))

@@ -22,7 +22,9 @@ from pathlib import Path
 
 import other_tree
 
-MEAN, EACH, MEMORY = 1.02, 1.05, 1.02
+MEAN = 1.02
+EACH = 1.05
+MEMORY = 1.02
 # Most times that a subject beyond its bound is measured.
 SERIES = 4
 # Allocators round: a run may take this much more in any case. Bytes.
@@ -130,7 +132,9 @@ def fit(folder, name, n_jobs, rows=None):
     data, estimator, params = FITS[name]
     X, y = load_data(folder, data)
     if rows:
-        X, y, params = X[:rows], y[:rows], {**params, "n_estimators": 1}
+        X = X[:rows]
+        y = y[:rows]
+        params = {**params, "n_estimators": 1}
     cls = getattr(pymcboost, estimator)
     later = LATER if params.keys() >= VECTOR.keys() else CLASS_TREES if name in CLASS_WISE else {}
     params = {
@@ -161,10 +165,8 @@ def task(folder, subject, n_jobs):
             400, lambda: [pymcboost.load_model(path).to_bytes() for path in paths]
         )
     how, _, name = subject.partition("-")
-    model, (X, _) = (
-        pymcboost.load_model(Path(folder, f"{name}.mcb")),
-        load_data(folder, FITS[name][0]),
-    )
+    model = pymcboost.load_model(Path(folder, f"{name}.mcb"))
+    X, _ = load_data(folder, FITS[name][0])
     batches, singles = SCORED[name]
     if how == "score":
         return lambda: repeat(batches, model.raw_scores, X, n_jobs=n_jobs)
@@ -175,7 +177,9 @@ def task(folder, subject, n_jobs):
 def measured(folder, subject, n_jobs):
     """CPU seconds, wall seconds and bytes of memory of one run."""
     run = task(folder, subject, n_jobs)
-    before, cpu, wall = peak(), time.process_time(), time.perf_counter()
+    before = peak()
+    cpu = time.process_time()
+    wall = time.perf_counter()
     run()
     return {
         "cpu": time.process_time() - cpu,

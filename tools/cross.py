@@ -52,7 +52,8 @@ def elf(machine):
 
 
 MACOS = {"compile": ("-Xclang", "-fopenmp"), "link": ("-Wl,-undefined,dynamic_lookup",)}
-X86_64, AARCH64 = b"\x3e\0", b"\xb7\0"
+X86_64 = b"\x3e\0"
+AARCH64 = b"\xb7\0"
 TARGETS = {
     "linux-x86_64": Target("x86_64-linux-gnu.2.28", elf(X86_64)),
     "linux-aarch64": Target("aarch64-linux-gnu.2.28", elf(AARCH64)),
@@ -161,7 +162,8 @@ def table(names, level, jobs):
     faults = {}
     with tempfile.TemporaryDirectory() as scratch, ThreadPoolExecutor(jobs) as pool:
         for name in names:
-            target, folder = TARGETS[name], Path(scratch, name)
+            target = TARGETS[name]
+            folder = Path(scratch, name)
             folder.mkdir()
             headers(target, folder / "python")
             results = {"mcb.h": scorer(target, folder, level)}

@@ -147,7 +147,9 @@ def _table(source, data, is_arff):
 
 def _arff(text):
     """Names of the attributes, and the rows as lists of text."""
-    names, rows, begun = [], [], False
+    names = []
+    rows = []
+    begun = False
     for line in text.splitlines():
         line = line.strip()
         if not line or line[0] == "%":
@@ -163,7 +165,8 @@ def _arff(text):
 
 def _distinct(names):
     """Names in which all that is no letter, digit or underscore is one; a second one of a name gets ``_1``."""
-    count, distinct = {}, []
+    count = {}
+    distinct = []
     for name in names:
         before = count.get(name, 0)
         count[name] = before + 1

@@ -133,7 +133,8 @@ def entry_models(rng, classes, k):
 
 def with_exits(model, rng, bounds):
     """A model with checkpoints, thresholds, and bounds or not."""
-    at, k = np.arange(1, model.n_learners, 2), model.n_classes_
+    at = np.arange(1, model.n_learners, 2)
+    k = model.n_classes_
     pair = rng.normal(0, 3, size=(len(at) + 1) // 2 * k * (k - 1)).astype("<f2")
     numbers = [np.array([0.01, 300, third, *rng.normal(1, 1, len(at))]) for third in (2, k - 1)]
     return model._changed(
@@ -152,8 +153,10 @@ def coded_models(rng, classes, k):
         builder = TreesBuilder(k, n_features, code=rng.normal(size=(n_columns, k)), decoder=decoder)
         for _ in range(6):
             s = int(rng.integers(most + 1))
-            feature, nan_left = rng.integers(n_features, size=s), rng.random(s) < 0.5
-            column, leaf = int(rng.integers(n_columns)), rng.normal(size=s + 1)
+            feature = rng.integers(n_features, size=s)
+            nan_left = rng.random(s) < 0.5
+            column = int(rng.integers(n_columns))
+            leaf = rng.normal(size=s + 1)
             builder.add_tree(
                 feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, column
             )
@@ -283,9 +286,11 @@ def slow_reader_differs(files, results):
         for number, (data, stride, rows) in enumerate(files):
             status = struct.unpack("<i", stream.read(4))[0]
             try:
-                file, expected = modelreader.File(data), 0
+                file = modelreader.File(data)
+                expected = 0
             except modelreader.RefusedError as refusal:
-                file, expected = None, refusal.args[0]
+                file = None
+                expected = refusal.args[0]
             if status != expected and not any(
                 {status, expected} <= group for group in modelreader.TOGETHER
             ):

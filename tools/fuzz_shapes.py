@@ -54,7 +54,8 @@ def single(value):
 
 def few_bits(items, widths):
     """Bytes of tuples of numbers of so many bits, the lowest bit first."""
-    total, at = 0, 0
+    total = 0
+    at = 0
     for item in items:
         for number, width in zip(item, widths, strict=True):
             total |= (number & ((1 << width) - 1)) << at
@@ -72,9 +73,15 @@ class Draft:
         if rng.random() < 0.002:
             self.K = rng.choice((255, 256, 65_535))
         self.counts = [n for n in COUNTS if n * self.K < 200_000]  # Python writes and reads slowly
-        self.link, self.decoder, self.reserved = rng.randrange(5), 0, [0, 0, 0]
-        self.major, self.minor, self.flags = 1, rng.choice((0, 0, 8)), rng.choice((0, 0, 1 << 16))
-        self.sections, self.gap = [], (0, 0)  # bytes too many before the section of this number
+        self.link = rng.randrange(5)
+        self.decoder = 0
+        self.reserved = [0, 0, 0]
+        self.major = 1
+        self.minor = rng.choice((0, 0, 8))
+        self.flags = rng.choice((0, 0, 1 << 16))
+        # bytes too many before the section of this number
+        self.sections = []
+        self.gap = (0, 0)
         self.shared = False  # whether leaves have numbers for all classes
         # Features that may occur; rows must reach so far.
         self.used = {
@@ -165,7 +172,9 @@ class Draft:
 
     def tree(self, n):
         """RGHT of a random tree, or of a chain."""
-        right, parts, skew = [0] * n, [(0, n)], self.rng.randrange(4)
+        right = [0] * n
+        parts = [(0, n)]
+        skew = self.rng.randrange(4)
         while parts:
             begin, end = parts.pop()
             if begin < end:
@@ -183,7 +192,9 @@ class Draft:
         ]
         sizes = [rng.randrange(3) for _ in range(300)] if many else sizes
         sizes = [10_001] if rng.random() < 0.002 else sizes  # a tree that is not prepared
-        S, T, K = sum(sizes), len(sizes), self.K
+        S = sum(sizes)
+        T = len(sizes)
+        K = self.K
         self.add("TSIZ", 0, sizes)
         self.features(S)
         self.add("THRS", 5, self.floats(S))
@@ -205,7 +216,8 @@ class Draft:
             P = rng.choice([p for p in (0, 1, 2, 3, 7, 20, 70) if p * K < 1 << 20])
             self.decoder = rng.choice((0, 1, 2))
             if rng.random() < 0.01:
-                P, self.K = rng.choice((4095, 4096, 4097)), 2
+                P = rng.choice((4095, 4096, 4097))
+                self.K = 2
             T = T if P else 0
             self.add("TCLS", 0, [rng.randrange(P) for _ in range(T)])
             self.add("CODE", 5, self.floats(P * self.K))
@@ -225,7 +237,8 @@ class Draft:
 
     def entries(self, n):
         """Where the entries of n leaves begin, and their classes."""
-        ends, classes = [0], []
+        ends = [0]
+        classes = []
         for _ in range(n):
             classes += sorted(
                 self.rng.sample(range(self.K), min(self.K, self.rng.choice((0, 1, 1, 2, 5))))
@@ -244,7 +257,8 @@ class Draft:
             else []
         )
         self.add("exit", 0, at)
-        pairs, thresholds = self.K * (self.K - 1), [math.inf, *map(abs, self.floats(8))]
+        pairs = self.K * (self.K - 1)
+        thresholds = [math.inf, *map(abs, self.floats(8))]
         if pairs < 3000:
             n = rng.randrange((len(at) + 1) // 2 + 1)
             scale = rng.choice((0.1, 1.0, 9.0))
@@ -271,12 +285,10 @@ class Draft:
             rng.choice((0, 1, 1, 2, 5, 31)) if used else 0 for _ in range(rng.choice((0, 1, 2, 9)))
         ]
         own, missing, half, half_leaves = (rng.randrange(2) for _ in range(4))
-        S, T, least, n_values = (
-            sum(sizes),
-            len(sizes),
-            min(sizes, default=0),
-            rng.choice((1, 2, 3, 40, 256)),
-        )
+        S = sum(sizes)
+        T = len(sizes)
+        least = min(sizes, default=0)
+        n_values = rng.choice((1, 2, 3, 40, 256))
         first = [0]
         for n in cuts:
             first.append(first[-1] + n)
@@ -342,7 +354,8 @@ class Draft:
 
     def depend(self, values):
         """Make hyperplanes sums of a few others, which early exits can then leave out, or the same as those."""
-        rng, d = self.rng, self.d
+        rng = self.rng
+        d = self.d
         few = rng.choice((1, 2, 3, max(1, self.K // 2)))
         for k in range(few, self.K):
             a, b = (d * rng.randrange(min(few, k)) for _ in "ab")
@@ -387,9 +400,11 @@ class Draft:
         """Change one thing, which may make the file wrong."""
         rng = self.rng
         bases = [section for section in self.sections if section[0] == b"TBAS"]
-        section, what = rng.choice(self.sections), rng.randrange(22)
+        section = rng.choice(self.sections)
+        what = rng.randrange(22)
         if bases and rng.random() < 0.5:
-            section, what = bases[0], 21
+            section = bases[0]
+            what = 21
         if what == 0:
             self.K = rng.choice((self.K + 1, self.K - 1, 0, 65_535, 65_536, 2**32 - 1))
         elif what == 1:
@@ -397,7 +412,8 @@ class Draft:
         elif what == 2:
             self.kind = rng.choice((0, 1, 2, 3, 4, 5, 6, 7, 31, 32, 2**32 - 1))
         elif what == 3:
-            self.link, self.decoder = rng.choice((0, 5, self.link)), rng.choice((0, 1, 2, 3))
+            self.link = rng.choice((0, 5, self.link))
+            self.decoder = rng.choice((0, 1, 2, 3))
         elif what == 4:
             choice = rng.randrange(3)
             if choice == 0:
@@ -435,7 +451,8 @@ class Draft:
 
     def damage_item(self, section):
         """One item of a section becomes another number."""
-        rng, items = self.rng, list(section[2])
+        rng = self.rng
+        items = list(section[2])
         if not items:
             return
         at = rng.randrange(len(items))
@@ -470,7 +487,8 @@ class Draft:
     def to_bytes(self):
         """The file."""
         end = 64 + 32 * len(self.sections)
-        table, body = b"", []
+        table = b""
+        body = []
         for number, (tag, code, items) in enumerate(self.sections):
             data = self.packed(code, items)
             offset = -(-end // 64) * 64 + (self.gap[1] if number == self.gap[0] else 0)

@@ -182,7 +182,10 @@ def rows_of(text, comma):
 
 def columns_of(source, rows):
     """(values float64 (m, d), original labels as text, training rows or None) of a table."""
-    values, labels, train, width = array("d"), [], [], None
+    values = array("d")
+    labels = []
+    train = []
+    width = None
     for number, row in enumerate(rows):
         if width is None:
             width = len(row)

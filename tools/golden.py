@@ -93,7 +93,9 @@ def train_beside(tree, names, options):
     """The same in processes of their own, by the package of a tree."""
     told = [f"--{flag}" for flag in ("subset", "complete") if getattr(options, flag)]
     command = [sys.executable, __file__, "run", "--tree", str(tree), *told, "--names"]
-    found, running, jobs = {}, [], min(options.jobs, len(names))
+    found = {}
+    running = []
+    jobs = min(options.jobs, len(names))
     with tempfile.TemporaryDirectory() as folder:
         for i in range(jobs):
             path = Path(folder, str(i))
@@ -185,7 +187,8 @@ def clean_head():
 
 def confirm(names, options):
     """Note that this commit has the bytes of all trainings, so that it alone is built in other environments."""
-    commit, table = clean_head(), json.loads(TABLE.read_text())
+    commit = clean_head()
+    table = json.loads(TABLE.read_text())
     if len(names) < len(table["trainings"]) or table["environment"] != environment(other_tree.ROOT):
         raise SystemExit("golden: all trainings must be checked, in the environment of the table")
     if check(names, options):

@@ -18,7 +18,9 @@ import scipy.sparse
 from sklearn.datasets import load_svmlight_file
 
 DATA = Path(__file__).resolve().parents[1] / "data"
-ROUNDS, LARGE_ROUNDS, MORE_ROUNDS = 12, 4, 4
+ROUNDS = 12
+LARGE_ROUNDS = 4
+MORE_ROUNDS = 4
 # Stage-wise algorithms that rebuild their weights have checkpoints every 512 rounds.
 LONG_ROUNDS = 515
 
@@ -207,7 +209,8 @@ def read(name):
     order = (
         np.random.Generator(np.random.PCG64(1)).integers(0, 1 << 40, len(y)).argsort(kind="stable")
     )
-    X, y = X.toarray().astype(np.float32)[order], y.astype(np.int64)[order]
+    X = X.toarray().astype(np.float32)[order]
+    y = y.astype(np.int64)[order]
     most = len(y) * 4 // 5
     return X[:most], y[:most], X[most:]
 

@@ -70,7 +70,8 @@ def poker_classes(hands):
     8 straight flush, 9 royal flush. An ace ends a straight on either side.
     """
     hands = np.asarray(hands)
-    suits, ranks = hands[:, 0::2], np.sort(hands[:, 1::2].astype(np.int64), axis=1)
+    suits = hands[:, 0::2]
+    ranks = np.sort(hands[:, 1::2].astype(np.int64), axis=1)
     # Pairs of cards of equal rank: 1, 2, 3, 4 and 6 of them belong to the five hands with equal ranks.
     equal = sum((ranks[:, i] == ranks[:, j]).astype(np.int64) for i in range(5) for j in range(i))
     classes = np.array([0, 1, 2, 3, 6, 0, 7])[equal]

@@ -202,7 +202,8 @@ def main():
     for key, (path, number, line) in changes().items():
         if key in tried or len(rows) > int(count):
             continue
-        before, start = path.read_bytes(), time.time()
+        before = path.read_bytes()
+        start = time.time()
         lines = before.split(b"\n")
         changed_to(path, b"\n".join([*lines[: number - 1], line, *lines[number:]]))
         by = noticed(tests_of(key[0], number))

@@ -144,7 +144,8 @@ def show_sizes(tree, code):
     )
     rooms = defaultdict(list)
     for name, lines in code.items():
-        top, room = name.partition("/")[0], room_of(name)
+        top = name.partition("/")[0]
+        room = room_of(name)
         for key in {top, room}:
             rooms[key] += lines
     for room, lines in sorted(rooms.items()):

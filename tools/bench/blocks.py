@@ -16,7 +16,9 @@ from bench.report import Report, benchmark
 OTHER = "xgboost"
 NAMES = {OTHER: "XGBoost's ExtMemQuantileDMatrix, a tree for each class"}
 TEST_BLOCK = 1 << 30  # no training has so many blocks
-FEATURES, CLASSES, BLOCK = 50, 5, 50_000
+FEATURES = 50
+CLASSES = 5
+BLOCK = 50_000
 # Rows above these are trained from blocks alone.
 MOST_IN_MEMORY = 10_000_000
 
@@ -37,11 +39,13 @@ def block(part, rows, features=FEATURES, classes=CLASSES):
 
 def in_memory(rows, features=FEATURES, classes=CLASSES):
     """All rows, and their classes."""
-    X, y = np.empty((rows, features), dtype=np.float32), np.empty(rows, dtype=np.int64)
+    X = np.empty((rows, features), dtype=np.float32)
+    y = np.empty(rows, dtype=np.int64)
     for at, (part, labels) in zip(
         range(0, rows, BLOCK), blocks(rows, features, classes), strict=True
     ):
-        X[at : at + BLOCK], y[at : at + BLOCK] = part, labels
+        X[at : at + BLOCK] = part
+        y[at : at + BLOCK] = labels
     return X, y
 
 
@@ -50,7 +54,8 @@ class Anonymous(threading.Thread):
 
     def __init__(self):
         super().__init__(daemon=True)
-        self.most, self.least = 0, self.now()
+        self.most = 0
+        self.least = self.now()
         self.start()
 
     @staticmethod
@@ -100,7 +105,8 @@ def work(how, rows, rounds, spec):
     params = {"n_estimators": rounds, "subsample": 0.5, "calibrate": None, "random_state": 0}
     model = VectorTreeBoostClassifier(**params, n_jobs=spec["threads"])
     seen = Anonymous()
-    start, cpu = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    cpu = time.process_time()
     if how == OTHER:
         predict = other(rows, rounds, spec["threads"])
     elif how == "blocks":
@@ -119,7 +125,8 @@ def work(how, rows, rounds, spec):
 def bench_blocks(options):
     """Vector trees from blocks and from memory, XGBoost from pages: seconds with the making of rows, and memory."""
     sizes = options.rows or [options.size(100_000, 2_000_000)]
-    rounds, threads = options.rounds or options.size(5, 20), options.threads[0]
+    rounds = options.rounds or options.size(5, 20)
+    threads = options.threads[0]
     report = Report(
         {"features": FEATURES, "classes": CLASSES, "rounds": rounds, "threads": threads}
     )

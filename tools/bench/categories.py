@@ -13,7 +13,10 @@ from bench.process import Field
 from bench.report import Report, benchmark
 
 # Rows to train on and to test, classes, size of the categories' effects.
-ROWS, TEST_ROWS, CLASSES, EFFECT = 10_000, 20_000, 5, 2.0
+ROWS = 10_000
+TEST_ROWS = 20_000
+CLASSES = 5
+EFFECT = 2.0
 # Of each set the columns that are categories.
 SETS = {"car": range(6), "krkopt": range(6), "poker": range(0, 10, 2), "dna": range(180)}
 
@@ -32,7 +35,9 @@ def real(name):
     """Codes from 0 on in columns of categories, and classes from 0 on."""
     X, y, X_test, y_test = load_for_trees(name)
     columns = list(SETS[name])
-    X, X_test, classes = X.astype(float), X_test.astype(float), np.unique(y)
+    X = X.astype(float)
+    X_test = X_test.astype(float)
+    classes = np.unique(y)
     least = X[:, columns].min(axis=0)
     X[:, columns] -= least
     X_test[:, columns] -= least
@@ -141,7 +146,8 @@ def quality(p, y):
 @benchmark("categories")
 def bench_categories(options):
     """Error, log loss, time and bytes: sets of categories, codes, indicators, means; LightGBM and CatBoost."""
-    rounds, seeds = options.rounds or options.size(5, 100), options.size(1, 5)
+    rounds = options.rounds or options.size(5, 100)
+    seeds = options.size(1, 5)
     report = Report(
         {
             "made": f"2 columns of 20 or 300 categories, {ROWS:,} rows, {CLASSES} classes, mean of {seeds} seeds",
@@ -156,7 +162,8 @@ def bench_categories(options):
     }
     names = options.data or options.size((), ("car", "krkopt", "poker", "dna"))
     cases |= {name: [(real(name), SETS[name])] for name in names}
-    entrants, errors = Field(), {}
+    entrants = Field()
+    errors = {}
     for case, parts in cases.items():
         for name, run in COMPETITORS.items():
             found = []
@@ -178,7 +185,8 @@ def bench_categories(options):
                 "kB": round(size / 1000),
             }
             report.add(f"{case}: {name}", error, "% error", **more)
-    first, second = "ours, sets of categories", "ours, class-wise trees, sets"
+    first = "ours, sets of categories"
+    second = "ours, class-wise trees, sets"
     for (case, name), error in errors.items():
         if name not in (first, second) and case.endswith("levels"):
             report.target(

@@ -7,7 +7,8 @@ from shared.measure import race
 from bench.report import Report, benchmark
 
 # Rows, features and classes; times that vector trees take, at most.
-CASES, TIMES = ((1458, 120, 10), (1907, 57, 32), (60, 8000, 3)), 3.0
+CASES = ((1458, 120, 10), (1907, 57, 32), (60, 8000, 3))
+TIMES = 3.0
 
 
 @benchmark("class-wise")
@@ -35,9 +36,11 @@ def bench_class_wise(options):
             n_clusters_per_class=1, class_sep=1.5, random_state=0,
         )  # fmt: skip
         more = {"n_estimators": 20} if options.quick else {}
-        X, how = X.astype("float32"), {"random_state": 0, "n_jobs": 1, **more}
+        X = X.astype("float32")
+        how = {"random_state": 0, "n_jobs": 1, **more}
         runs = {name: partial(cls(**how).fit, X, y) for name, cls in estimators.items()}
-        found, case = race(runs, options.repeat), f"{rows} x {features}, {classes} classes"
+        found = race(runs, options.repeat)
+        case = f"{rows} x {features}, {classes} classes"
         report.rows += [timing.row(f"{case}: {name}") for name, timing in found.items()]
         for name in ("LogitBoost", "Mart"):
             ratio = found[name].best_cpu / found["vector trees"].best_cpu

@@ -19,7 +19,10 @@ from shared.peers import CLASS_TREES
 from bench.process import run_process
 from bench.report import Report, benchmark
 
-DATA, LEAVES, RATE, WORKERS = "covtype", 31, 0.1, (1, 2)
+DATA = "covtype"
+LEAVES = 31
+RATE = 0.1
+WORKERS = (1, 2)
 OURS = "ours, class-wise"
 VECTORS = "ours, vector trees"  # one for all classes: as many trees are more rounds
 PEERS = ("LightGBM", "XGBoost")
@@ -75,7 +78,8 @@ def work(how, workers, rows, rounds, folder, spec):
 
     X, y = (part[:rows] for part in load_pooled(DATA))
     classes, y = np.unique(y, return_inverse=True)
-    X, held = np.ascontiguousarray(X, dtype=np.float32), np.arange(len(y)) % 5 == 4
+    X = np.ascontiguousarray(X, dtype=np.float32)
+    held = np.arange(len(y)) % 5 == 4
     size = -(-int((~held).sum()) // workers)
     cluster = LocalCluster(
         n_workers=workers, threads_per_worker=spec["threads"], dashboard_address=None
@@ -86,7 +90,8 @@ def work(how, workers, rows, rounds, folder, spec):
         wait(parts)
         client.rebalance(parts)
         model = estimator(how, client, rounds, len(classes))
-        begin, cpu = time.perf_counter(), cpu_of_workers(client)
+        begin = time.perf_counter()
+        cpu = cpu_of_workers(client)
         model.fit(*parts)
         found = {"seconds": time.perf_counter() - begin, "cpu": cpu_of_workers(client) - cpu}
         if how == "XGBoost":

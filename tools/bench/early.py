@@ -14,13 +14,16 @@ from bench.trees import tree_data
 SETS = ("pendigits", "letter", "optdigits", "satimage", "mnist")
 # All that a training of these models depends on, besides what VectorTreeBoostClassifier has by default.
 TREES = {"learning_rate": 0.2, "max_leaf_nodes": 100, "max_features": 0.2, "split_columns": None}
-RATE, ROWS = 0.001, 3000
+RATE = 0.001
+ROWS = 3000
 # Draws of the rows that give the threshold: it is that of the worst of them.
 DRAWS = 4
 # At most so many times the time of all learners, and on how many sets less than that time.
-SLOWER, FASTER = 1.03, 3
+SLOWER = 1.03
+FASTER = 3
 # Times fewer learners by calibrated exits, and on how many sets.
-FEWER, MOST_SETS = 4, 4
+FEWER = 4
+MOST_SETS = 4
 
 
 @benchmark("early")

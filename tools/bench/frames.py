@@ -7,9 +7,13 @@ from bench.process import Field
 from bench.report import Report, benchmark
 
 # Rows to train on and to score, classes, levels of the columns of categories, and columns of numbers beside them.
-ROWS, CLASSES, LEVELS, NUMBERS = 20_000, 4, (3, 5, 8, 12, 20, 40, 80, 200), 8
+ROWS = 20_000
+CLASSES = 4
+LEVELS = (3, 5, 8, 12, 20, 40, 80, 200)
+NUMBERS = 8
 # Microseconds a row of 8 categories, and the time of a frame of floats over that of an array: at most.
-CATEGORIES_AT_MOST, FRAME_AT_MOST = 3.0, 1.2
+CATEGORIES_AT_MOST = 3.0
+FRAME_AT_MOST = 1.2
 
 
 def made(n_categories, n_numbers, rows, dtype=np.float64):
@@ -73,7 +77,8 @@ COMPETITORS = {
 @benchmark("frames")
 def bench_frames(options):
     """Probabilities of 20,000 rows of pandas frames: columns of categories, and of floats against arrays."""
-    rows, entrants = options.size(1000, ROWS), Field()
+    rows = options.size(1000, ROWS)
+    entrants = Field()
     report = Report(
         {
             "rows": f"{rows} to train on, the same to score; {CLASSES} classes",

@@ -10,9 +10,13 @@ from bench.process import run_process
 from bench.report import Report, benchmark
 
 CLASSES = 10, 100, 1000, 10000
-ROWS, TEST_ROWS, WIDTH, ROUNDS = 100000, 10000, 64, 100
+ROWS = 100000
+TEST_ROWS = 10000
+WIDTH = 64
+ROUNDS = 100
 # Asked: at most so many times the time of 10 classes; and bytes at 10,000 classes.
-TIMES, MOST_MB = {1000: 10, 10000: 120}, 8e3
+TIMES = {1000: 10, 10000: 120}
+MOST_MB = 8e3
 VARIANTS = {"all entries": {}, "100 entries": {"max_leaf_entries": 100}}
 TRAINING = {"subsample": 0.5, "calibrate": None}
 
@@ -32,7 +36,8 @@ def work(task):
     """Fit once in this process and say what it took."""
     from pymcboost import VectorTreeBoostClassifier
 
-    m, n_test = task["rows"], min(TEST_ROWS, task["rows"])
+    m = task["rows"]
+    n_test = min(TEST_ROWS, task["rows"])
     X, y = generate(task["classes"], m + n_test)
     how = {**TRAINING, **task["params"], "random_state": 0, "n_jobs": task["spec"]["threads"]}
     model = VectorTreeBoostClassifier(n_estimators=task["rounds"], **how)
@@ -41,7 +46,8 @@ def work(task):
         timing.run(lambda: model.fit(X[:m], y[:m]))
     except MemoryError as error:
         return {"refused": str(error)}
-    size, error = len(model.model_.to_bytes()) / 1e6, error_percent(y[m:], model.predict(X[m:]))
+    size = len(model.model_.to_bytes()) / 1e6
+    error = error_percent(y[m:], model.predict(X[m:]))
     return {**timing.taken, "model_MB": size, "error": error}
 
 
@@ -53,7 +59,8 @@ def bench_growth(options):
     threads = max(options.threads)
     data = f"{rows} rows of normal clouds, {WIDTH} features, seed 0"
     report = Report({"data": data, "trees": rounds, "threads": threads, **TRAINING})
-    common, cpu = {"rows": rows, "rounds": rounds, "spec": {"threads": threads}}, {}
+    common = {"rows": rows, "rounds": rounds, "spec": {"threads": threads}}
+    cpu = {}
     for name, params in VARIANTS.items():
         for n_classes in options.size((10, 100), CLASSES):
             what = f"K={n_classes}, {name}"

@@ -31,8 +31,10 @@ def compare(report, name, fitted, method, rows, options):
 
     model = (from_lightgbm if method == "lightgbm" else from_xgboost)(fitted.model)
     score = at_home(method, fitted.model)
-    theirs, error = np.asarray(score(rows), dtype=np.float64), model.meta["score_error"]
-    best, ours = np.sort(theirs, axis=1), model.raw_scores(rows)
+    theirs = np.asarray(score(rows), dtype=np.float64)
+    error = model.meta["score_error"]
+    best = np.sort(theirs, axis=1)
+    ours = model.raw_scores(rows)
     apart = best[:, -1] - best[:, -2] > 2 * error
     wrong = int((ours.argmax(axis=1) != theirs.argmax(axis=1))[apart].sum())
     report.target(
@@ -48,10 +50,8 @@ def compare(report, name, fitted, method, rows, options):
         float(np.abs(ours - theirs).max()),
         "",
     )
-    single, batch = (
-        np.ascontiguousarray(rows[:100]),
-        np.ascontiguousarray(np.tile(rows, (options.size(1, 4), 1))),
-    )
+    single = np.ascontiguousarray(rows[:100])
+    batch = np.ascontiguousarray(np.tile(rows, (options.size(1, 4), 1)))
     ones = [single[i : i + 1] for i in range(len(single))]
     for what, count, runs in (
         (
@@ -79,7 +79,8 @@ def compare(report, name, fitted, method, rows, options):
 @benchmark("imported")
 def bench_imported(options):
     """Score imported models of LightGBM and XGBoost, scalar and vector leaves: at home and with mcb.h, one thread."""
-    rounds, entrants = options.rounds or options.size(5, 100), Field()
+    rounds = options.rounds or options.size(5, 100)
+    entrants = Field()
     report = Report(
         {
             "models": f"{rounds} rounds, {options.leaves} leaves a tree",

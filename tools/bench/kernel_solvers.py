@@ -13,10 +13,12 @@ SETS = ("glass", "svmguide4", "vowel", "yeast", "dna", "optdigits", "satimage", 
 MACHINE = {"kernel": "rbf", "C": 100.0, "scale": True, "n_jobs": 1}
 SOLVERS = {"coordinate": "our solver", "libsvm": "LIBSVM"}
 # A tolerance at which both solvers reach the optimum as far as float32 kernels tell.
-FINE, SEEDS = 1e-7, 5
+FINE = 1e-7
+SEEDS = 5
 # By how much the mean test errors of all sets may differ, and labels of a set at the fine tolerance; the largest ratio
 # of times.
-POINTS, SLOWER = 0.3, 1.0
+POINTS = 0.3
+SLOWER = 1.0
 
 
 @benchmark("kernel-solvers")
@@ -24,7 +26,8 @@ def bench_kernel_solvers(options):
     """HingeBoost.OC with kernel="rbf" by our solver and by LIBSVM: test errors, times, labels that differ."""
     from pymcboost import HingeBoostOCClassifier
 
-    rounds, seeds = options.rounds or options.size(5, 50), options.size(1, SEEDS)
+    rounds = options.rounds or options.size(5, 50)
+    seeds = options.size(1, SEEDS)
     how = {**MACHINE, "n_estimators": rounds}
     report = Report(
         {
@@ -35,7 +38,9 @@ def bench_kernel_solvers(options):
             "as near to the optimum as both solvers come",
         }
     )
-    apart, slower, fine = [], [], []
+    apart = []
+    slower = []
+    fine = []
     for name in options.data or options.size(SETS[:2], SETS):
         X, codes, X_test, codes_test = coded(tree_data(name, options))
         fits = {

@@ -41,7 +41,8 @@ class Limits:
 
     def row(self, repeat=5):
         """Nanoseconds of one read-modify-write of a random row of 64 bytes in a table that lies in the first cache."""
-        passes, draws = 1000, 4096
+        passes = 1000
+        draws = 4096
         return self._best("lim_rows", passes, repeat) / (passes * draws) * 1e9
 
     def all(self, repeat=5):

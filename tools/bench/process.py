@@ -23,7 +23,8 @@ TOOLS = Path(__file__).resolve().parents[1]
 
 def work(task):
     """Fit one competitor to the arrays of a folder and say what it took."""
-    folder, spec = Path(task["folder"]), Spec(**task["spec"])
+    folder = Path(task["folder"])
+    spec = Spec(**task["spec"])
     X, codes = np.load(folder / "X.npy"), np.load(folder / "codes.npy")
     n_classes = int(codes.max()) + 1
     few = np.sort(np.concatenate([np.flatnonzero(codes == k)[:40] for k in np.unique(codes)]))
@@ -73,7 +74,8 @@ def start(task, module="bench.process", prefix=()):
         "PYTHONPATH": path,
     }
     # Standard input would reach the first of several processes alone.
-    command, pipe = [*prefix, sys.executable, "-m", module, json.dumps(task)], subprocess.PIPE
+    command = [*prefix, sys.executable, "-m", module, json.dumps(task)]
+    pipe = subprocess.PIPE
     return subprocess.Popen(
         command, stdout=pipe, stderr=pipe, text=True, env=environment, cwd=TOOLS
     )
@@ -157,7 +159,8 @@ def race_processes(folder, competitors, repeat, errors=True, failed=None, sizes=
     -------
     dict of str to Outcome
     """
-    found, running = {}, dict(competitors)
+    found = {}
+    running = dict(competitors)
     for turn in range(repeat):
         for name, spec in list(running.items()):
             task = {
@@ -190,7 +193,8 @@ class Field:
     """The competitors that can run here, and those that cannot, by name."""
 
     def __init__(self):
-        self.absent, self.failed = {}, {}
+        self.absent = {}
+        self.failed = {}
 
     def keep(self, competitors):
         """Leave out what is not installed or not built."""

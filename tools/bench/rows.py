@@ -16,7 +16,9 @@ from bench.trees import tree_data
 CALLS = ((1, 0, 1), (2, 0, 1), (4, 0, 1), (8, 0, 1), (16, 0, 1), (1, 1, 1), (1, 0, 8), (1, 1, 8))
 BUILDS = {"-O2": ["-O2"], "-O2 -DMCB_SIMD": ["-O2", "-DMCB_SIMD"]}
 # Microseconds: the median of one row and of a row of 8; times the median that p99.9 may take.
-ONE, OF_EIGHT, TAIL = 2.0, 1.0, 3
+ONE = 2.0
+OF_EIGHT = 1.0
+TAIL = 3
 # The same of one row of models with all defaults, by data set.
 ONE_OF_DEFAULTS = {"optdigits": 4.0, "letter": 12.0}
 # Calls of one row that may take longer than that, beyond those of an empty loop of the same length.
@@ -59,10 +61,8 @@ def bench_rows(options):
                     found = run_c("score_latency.c", folder, flags, words, ("-lm", "-lpthread"))
                     what = f"{name}, {build}: {'cold, ' if cold else ''}{group} a call"
                     what += f", {threads} threads" * (threads > 1)
-                    call, empty = (
-                        row_of(what, found["ns"]),
-                        row_of(f"{what}, empty", found["empty"]),
-                    )
+                    call = row_of(what, found["ns"])
+                    empty = row_of(f"{what}, empty", found["empty"])
                     report.rows += [call, empty]
                     if build == "-O2" or cold or threads > 1 or group not in (1, 8):
                         continue
@@ -106,7 +106,8 @@ def rows_of_defaults(options):
             words = [options.size(2, 40), saved, stored, 1, 0, 1]
             found = run_c("score_latency.c", folder, BUILDS[build], words, ("-lm", "-lpthread"))
         what = f"{name}, {build}, defaults: 1 a call"
-        call, empty = row_of(what, found["ns"]), row_of(f"{what}, empty", found["empty"])
+        call = row_of(what, found["ns"])
+        empty = row_of(f"{what}, empty", found["empty"])
         ensemble = model.ensemble
         call |= {
             "trees": model.n_learners,

@@ -7,9 +7,12 @@ from shared.measure import race
 from bench.process import Field
 from bench.report import Report, benchmark
 
-ROWS, COLUMNS, CLASSES = (300, 1000, 3000), (10, 30, 100), (2, 5)
+ROWS = (300, 1000, 3000)
+COLUMNS = (10, 30, 100)
+CLASSES = (2, 5)
 # Times those of another library: the geometric mean of all cases, and each of them.
-MEAN, EACH = 1.0, 1.3
+MEAN = 1.0
+EACH = 1.3
 
 
 def made(rows, columns, classes):
@@ -46,7 +49,8 @@ COMPETITORS = {"ours": ours, "LightGBM": lightgbm, "XGBoost": xgboost}
 @benchmark("small-fits")
 def bench_small_fits(options):
     """Fits of 300 to 3,000 rows of 10 to 100 columns with the defaults of all libraries."""
-    entrants, makers = Field(), {}
+    entrants = Field()
+    makers = {}
     for name, make in COMPETITORS.items():
         try:
             make()
@@ -69,7 +73,8 @@ def bench_small_fits(options):
                     name: (lambda make=make, X=X, y=y: make().fit(X, y))
                     for name, make in makers.items()
                 }
-                found, case = race(runs, options.repeat), f"{rows} x {columns}, {classes} classes"
+                found = race(runs, options.repeat)
+                case = f"{rows} x {columns}, {classes} classes"
                 for name in ratios:
                     ratios[name].append(found["ours"].best_cpu / found[name].best_cpu)
                     found[name].value = None

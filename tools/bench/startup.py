@@ -14,7 +14,8 @@ PROGRAMS = ("train", "tune", "predict", "info", "convert")
 SMALL = ("iris", "wine")
 ALGORITHMS = ("mcboost", "vector-tree", "logitboost", "multiboost", "hingeboost")
 # Seconds that help and wrong usage may take, and a training on a small file.
-HELP, TRAINING = 0.15, 0.5
+HELP = 0.15
+TRAINING = 0.5
 
 
 def started(timing, arguments, folder, status=0):

@@ -20,7 +20,8 @@ DEFAULTS = {
     "lightgbm": "num_leaves=2, other parameters default",
 }
 # Rounds of time-to-error, at most.
-MOST_STUMPS, MOST_TREES = 1000, 200
+MOST_STUMPS = 1000
+MOST_TREES = 200
 OURS = ("MCBoost", "vector trees")
 # Rows of a call in C.
 GROUP = 256
@@ -98,7 +99,8 @@ RACED = {
 
 def raced(X, codes, counts):
     """Fits by name, with their rounds in ``counts`` or else the most; and the libraries that are absent."""
-    K, fits = int(codes.max()) + 1, {}
+    K = int(codes.max()) + 1
+    fits = {}
     for loss in ("exp", "log"):
         rounds = counts.get(f"MCBoost, {loss}", MOST_STUMPS)
         fits[f"MCBoost, {loss}"] = lambda loss=loss, rounds=rounds: fit_mcboost(
@@ -251,7 +253,8 @@ def score_batch(report, model, table, boosters, batch, repeat):
 
 def score_rows(report, model, table, rows, repeat):
     """Single rows in C: a plain loop, the list and the interval table."""
-    stumps, runs = model.ensemble, 10 * repeat
+    stumps = model.ensemble
+    runs = 10 * repeat
     if stumps.left is not None and not np.array_equal(stumps.left, -stumps.right):
         raise SystemExit("score: the plain loop knows only stumps whose sides are opposite")
     with tempfile.TemporaryDirectory() as folder:
@@ -288,7 +291,8 @@ def score_rows(report, model, table, rows, repeat):
 
 def score_groups(report, folder, rows, runs):
     """Calls of `GROUP` rows in C, with and without -DMCB_SIMD: list.mcb of the folder."""
-    stored, found = Path(folder, "rows.bin"), []
+    stored = Path(folder, "rows.bin")
+    found = []
     write_rows(stored, rows)
     for build, flags in BUILDS.items():
         words = [runs, Path(folder, "list.mcb"), stored, GROUP, 0, 1]
@@ -318,7 +322,8 @@ def bench_size(options):
         stumps = ours.trees
         theirs = fit_two_leaf_lightgbm(X, codes, math.ceil(stumps / (codes.max() + 1)))
         with tempfile.TemporaryDirectory() as folder:
-            path, sizes = Path(folder, "model"), {}
+            path = Path(folder, "model")
+            sizes = {}
             for layout in ("list", "interval"):
                 ours.model.save(path, layout=layout)
                 sizes[layout] = path.stat().st_size

@@ -40,7 +40,8 @@ def bench_svmlight(options):
         }
         found = race(readers, min(options.repeat, 3), warm_up=False)
     theirs, labels = found["sklearn csr float32"].value
-    dense, sparse = found["ours dense"].value, found["ours csr"].value
+    dense = found["ours dense"].value
+    sparse = found["ours csr"].value
     same = (sparse.X != theirs).nnz == 0 and np.array_equal(dense.X, theirs.toarray())
     same = bool(same and np.array_equal(dense.y, labels))
     report = Report(

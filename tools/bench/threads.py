@@ -29,7 +29,10 @@ SETS = (
 BUSY_SETS = 2
 BUSY_FOR_EACH_CPU = 3
 # What several threads are to gain from 50,000 x 50 on, and from 10,000 x 16; what they may cost beside busy processes.
-GAIN, GAIN_OF_FEW, MANY_ROWS, COST = 1.8, 1.5, 50_000, 1.3
+GAIN = 1.8
+GAIN_OF_FEW = 1.5
+MANY_ROWS = 50_000
+COST = 1.3
 DEFAULTS = {"leaves": None, "learning_rate": None}
 
 

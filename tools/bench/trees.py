@@ -36,7 +36,10 @@ DEFAULT_ALGORITHMS = (
 )
 # What is asked: LightGBM's time for 100 rounds over that of the vector-leaf trees, their file (leaves of 32 and of 16
 # bits) over its text of 200 rounds, abc-logitboost over logitboost.
-VECTOR_TIME, VECTOR_FILE, VECTOR_FILE_16, GAP_100 = 4, 1 / 3, 1 / 5, 1.15
+VECTOR_TIME = 4
+VECTOR_FILE = 1 / 3
+VECTOR_FILE_16 = 1 / 5
+GAP_100 = 1.15
 
 
 def check(data, algorithms):
@@ -154,7 +157,8 @@ def add_ratios(report, title, found, algorithms, suffix=""):
             for stem in stems:
                 ratio = best_variant(found, stem)[1].best / found[ours].best
                 report.add(f"{title}{suffix}: {stem}'s time / {ours}'s", ratio)
-    slow, fast = "abc-logitboost gap=100", "logitboost"
+    slow = "abc-logitboost gap=100"
+    fast = "logitboost"
     if slow in found and fast in found:
         ratio = found[slow].best / found[fast].best
         report.add(f"{title}{suffix}: {slow}'s time / {fast}'s", ratio)
@@ -238,7 +242,8 @@ def bench_vector(options):
 
 def vector_targets(report, title, found, rounds):
     """Time and files of the vector-leaf trees against plain LightGBM."""
-    ours, half = found.get("vector"), found.get(f"LightGBM plain, {rounds // 2} rounds")
+    ours = found.get("vector")
+    half = found.get(f"LightGBM plain, {rounds // 2} rounds")
     full = found.get(f"LightGBM plain, {rounds} rounds")
     if ours and half:
         what = f"{title}: LightGBM plain, {rounds // 2} rounds's time / vector's"

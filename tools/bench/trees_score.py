@@ -65,7 +65,8 @@ def score_in_c(report, models, rows, options, data="", bound=None, files=True):
         ours, stored = Path(folder, "ours.mcb"), Path(folder, "rows.bin")
         models["ours"].model.save(ours)
         write_rows(stored, rows)
-        words, sizes = [ours, stored], {"ours": ours.stat().st_size}
+        words = [ours, stored]
+        sizes = {"ours": ours.stat().st_size}
         if "LightGBM" in models:
             import lightgbm.basic
 
@@ -90,10 +91,8 @@ def score_in_c(report, models, rows, options, data="", bound=None, files=True):
             found = {name: c_row(f"{what}: {name}", words_, runs) for name, words_ in lines.items()}
             report.rows += found.values()
             if len(found) == 2:
-                what, times = (
-                    f"{what}: LightGBM's time / ours",
-                    found["LightGBM"]["best"] / found["ours"]["best"],
-                )
+                what = f"{what}: LightGBM's time / ours"
+                times = found["LightGBM"]["best"] / found["ours"]["best"]
                 if bound is None:
                     report.add(what, times)
                 else:

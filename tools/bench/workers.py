@@ -13,7 +13,8 @@ from bench.process import mpiexec, run_process
 from bench.report import Report, benchmark
 
 DATA = "covtype"
-FIRST, AS_WORKER = "1 process, 2 threads", "1 process as a worker, 2 threads"
+FIRST = "1 process, 2 threads"
+AS_WORKER = "1 process as a worker, 2 threads"
 # Estimator, rounds, ways of division and how much longer than one process with two threads they may take, and what is
 # not the default, by the data.
 # MCBoost has the sums of workers where it has a communicator alone.
@@ -41,14 +42,16 @@ def work(name, rows, rounds, spec, as_worker):
     comm = MPI.COMM_WORLD
     X, y = (part[:rows] for part in load_pooled(name))
     part = np.array_split(np.arange(len(y)), comm.size)[comm.rank]
-    X, y = np.ascontiguousarray(X[part], dtype=np.float32), y[part]
+    X = np.ascontiguousarray(X[part], dtype=np.float32)
+    y = y[part]
     workers = MPIWorkers(comm) if as_worker else ALONE
     estimator = getattr(pymcboost, TRAININGS[name][0])
     model = estimator(
         n_estimators=rounds, random_state=0, n_jobs=spec["threads"], **TRAININGS[name][3]
     )
     comm.Barrier()
-    start, cpu = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    cpu = time.process_time()
     model.fit(X, y, comm=workers)
     found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
     leaves = float(np.mean(model.history_.get("n_leaves", 0)))
@@ -76,7 +79,8 @@ def bench_workers(options):
 def of_data(report, name, options):
     """Race the divisions of one data set."""
     estimator, rounds, ways, _ = TRAININGS[name]
-    rows, rounds = options.size(2000, 10**9), options.rounds or options.size(3, rounds)
+    rows = options.size(2000, 10**9)
+    rounds = options.rounds or options.size(3, rounds)
     what = f"{name}, {rounds} rounds of {estimator}"
     runs = {how: [] for how in (FIRST, *ways)}
     for _ in range(options.repeat):

@@ -39,8 +39,10 @@ GRID = (
     4000,
     5000,
 )
-SHOWN_FROM, MOST_SHOWN = 50, 9
-LEAVES, LEARNING_RATE = 20, 0.1
+SHOWN_FROM = 50
+MOST_SHOWN = 9
+LEAVES = 20
+LEARNING_RATE = 0.1
 ORDER = [*peers.OURS, *peers.PEERS]
 PUBLISHED = published("abcboost")
 
@@ -58,7 +60,8 @@ def least_rows(method):
 
 def specification(unit):
     """What is fitted."""
-    method, gap = unit["method"], int(unit["gap"])
+    method = unit["method"]
+    gap = int(unit["gap"])
     if method in peers.PEERS:
         more = peers.LIGHTGBM_BARE
     else:
@@ -141,7 +144,8 @@ class LongRun:
         """Wrong rows at the end of every training beside the published ones; without those that were ended early."""
         lines = []
         for row, curve in self.trainings(frame):
-            theirs, last = self.published.get(row["method"]), max(curve)
+            theirs = self.published.get(row["method"])
+            last = max(curve)
             whole = row["rounds"] >= self.rounds and theirs and self.within is not None
             if self.within is not None and not whole:
                 continue
@@ -152,7 +156,8 @@ class LongRun:
             )
         heads = ["method", "gap", "paper", "ours", "rounds", "distance"]
         if self.within is None:
-            heads, lines = heads[:-1], [line[:-1] for line in lines]
+            heads = heads[:-1]
+            lines = [line[:-1] for line in lines]
         return markdown_table(heads, lines)
 
     def order_words(self, trainings):
@@ -197,7 +202,8 @@ class LongRun:
             head.append(f"last within {self.within:.0%}")
         lines = []
         for row, curve in trainings:
-            theirs, last = self.published.get(row["method"]), max(curve)
+            theirs = self.published.get(row["method"])
+            last = max(curve)
             line = [
                 row["method"],
                 row["gap"] or "-",
@@ -244,7 +250,8 @@ class LongRun:
     def plot(self, path, frame):
         """Test error against rounds."""
         colours = {name: f"C{i}" for i, name in enumerate((*self.published, *peers.PEERS))}
-        styles, style_of = itertools.cycle(("-", "--", ":", "-.")), {}
+        styles = itertools.cycle(("-", "--", ":", "-."))
+        style_of = {}
         with picture(path, figsize=(6.5, 4.2)) as ((axis,),):
             for row, curve in self.trainings(frame):
                 method, gap = row["method"], row["gap"]

@@ -18,9 +18,11 @@ METHODS = "mart", "abc-mart", "logitboost", "abc-logitboost"
 RATES = 0.04, 0.06, 0.08, 0.1
 # A part of the paper's 13 numbers of leaves.
 LEAVES = 4, 8, 12, 16, 20
-ROUNDS, GAP = 200, 10
+ROUNDS = 200
+GAP = 10
 # The corners and the middle, which come first.
-COARSE_LEAVES, COARSE_RATES = (4, 12, 20), (0.04, 0.1)
+COARSE_LEAVES = (4, 12, 20)
+COARSE_RATES = (0.04, 0.1)
 # What is trained to the end: most rounds, and (leaves, learning rate).
 MOST_ROUNDS = 3000
 TO_THE_END = (10, 0.1), (20, 0.04), (30, 0.1), (6, 0.1), (16, 0.1), (20, 0.06)

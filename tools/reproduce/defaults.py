@@ -138,7 +138,9 @@ def part_of(data, rows):
 def fit_candidate(unit):
     """Cross-validation of one candidate: log loss as trained and at its best temperature, error, CPU seconds."""
     X, y = part_of(unit["data"], unit["rows"])
-    method, found, begin = unit["method"], [], time.perf_counter()
+    method = unit["method"]
+    found = []
+    begin = time.perf_counter()
     for fold in range(FOLDS):
         train, held = fold_rows(y, fold, FOLDS)
         params = {**BASE[method], **CANDIDATES[method][unit["candidate"]]}

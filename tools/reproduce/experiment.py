@@ -100,7 +100,8 @@ class Experiment:
         ]
         if getattr(options, "again", False):
             journals[0].forget(partial(_is_named, options))
-        jobs, begin = 1 if self.alone else options.jobs, time.monotonic()
+        jobs = 1 if self.alone else options.jobs
+        begin = time.monotonic()
         for which, units, title in self.plan(options, *journals):
             left = (
                 None if options.budget is None else options.budget - (time.monotonic() - begin) / 60
@@ -172,7 +173,8 @@ def _is_named(options, row):
 
 def compare(what, kept, now, tolerance):
     """Print a comparison of the texts of some columns; 1 if a number differs by more than ``tolerance`` percent."""
-    found, differs = [], False
+    found = []
+    differs = False
     for name, text in kept.items():
         numbers = [typed_text(one) for one in (text, now[name])]
         words = ""

@@ -29,13 +29,15 @@ OURS = ("vector", "vector-raw", "vector-auto", "mcboost")
 CALIBRATED = ("vector", "vector-auto")
 METHODS = tuple(COMPETITORS)
 FOLDS = 3
-TRAINING_ROWS, TEST_ROWS = 3000, 5000
+TRAINING_ROWS = 3000
+TEST_ROWS = 5000
 # Cells times classes above which a set is wide: CatBoost is not fitted there, and the set is not ranked.
 WIDE = 5e6
 # Too slow for wide sets.
 SLOW = ("catboost", "catboost-td")
 # A reference beside the boosters, on sets of so many rows.
-REFERENCE, REFERENCE_ROWS = "realmlp-td", (500, 5000)
+REFERENCE = "realmlp-td"
+REFERENCE_ROWS = (500, 5000)
 TEMPERATURES = 0.05, 20.0
 # Log losses of the test rows, one file a cell: raw, and with the temperature of the folds.
 LOSSES = Path("results-local", "quality-fair")
@@ -45,9 +47,11 @@ BOOSTERS = tuple(
 # Share of the sets above which a method is ranked.
 MOST = 0.8
 # Training rows of sets in the second column of ratios; rows of sets that are compared row by row.
-LARGE, LEAST_PAIRED = 1000, 500
+LARGE = 1000
+LEAST_PAIRED = 500
 # Against the best booster of a set, and at which level.
-MARGIN, LEVEL = 1.10, 0.05
+MARGIN = 1.10
+LEVEL = 0.05
 
 
 def sets_by_cost(names=None):
@@ -85,7 +89,8 @@ def parts_of(data, seed):
 
 def fold_temperature(method, seed, X, y):
     """The temperature with the least log loss on scores of rows that were not trained on."""
-    n_classes, scores = int(y.max()) + 1, np.empty((len(y), int(y.max()) + 1))
+    n_classes = int(y.max()) + 1
+    scores = np.empty((len(y), int(y.max()) + 1))
     for fold in range(FOLDS):
         train, held = fold_rows(y, fold, FOLDS)
         model = make_competitor(method, seed).fit(rows_of(X, train), y[train], n_classes)
@@ -126,7 +131,9 @@ def fit_cell(unit):
 
 def measured(unit, X, y, X_test, truth):
     """The row of a cell."""
-    method, seed, n_classes = unit["method"], unit["seed"], int(y.max()) + 1
+    method = unit["method"]
+    seed = unit["seed"]
+    n_classes = int(y.max()) + 1
     start = time.process_time()
     model = make_competitor(method, seed).fit(X, y, n_classes)
     fitted = time.process_time()
@@ -177,7 +184,8 @@ def present(methods):
 
 def plan(options, journal):
     """What is quick first: CatBoost's defaults have most of the time, then wide sets."""
-    methods, sets = present(options.methods or METHODS), sets_by_cost(options.sets)
+    methods = present(options.methods or METHODS)
+    sets = sets_by_cost(options.sets)
     narrow = [data for data in sets if not is_wide(data)]
     wide = [data for data in sets if is_wide(data)]
     has_reference = REFERENCE in methods
@@ -308,7 +316,8 @@ def text_of(frame):
     ):
         return "Not enough results for a table: two sets with vector, vector-raw and another method are needed."
     raw = [method for method in methods if method not in CALIBRATED]
-    with_temperature, n_sets = tempered(numbers, methods), len(numbers["log_loss"])
+    with_temperature = tempered(numbers, methods)
+    n_sets = len(numbers["log_loss"])
     return "\n\n".join([
         f"{n_sets} sets, at most {TRAINING_ROWS:,} training and {TEST_ROWS:,} test rows of each. p is that of "
         "Wilcoxon's signed-rank test, not corrected for the number of methods. The second column of ratios is of the "
@@ -377,7 +386,8 @@ def values_of(frame):
     losses = numbers["log_loss"]
     if len(losses) < 2 or not {"vector", "vector-raw"} <= set(ranked):
         return {}
-    with_temperature, found = tempered(numbers, methods)["log_loss"], {"sets": str(len(losses))}
+    with_temperature = tempered(numbers, methods)["log_loss"]
+    found = {"sets": str(len(losses))}
     large = numbers["n_train"]["vector"] >= LARGE
     for method in methods:
         there = losses[method].notna()

@@ -28,7 +28,8 @@ def figure_data(seed=0):
     rows = np.concatenate(
         [generator.choice(np.flatnonzero(y == digit + 1), 20, replace=False) for digit in DIGITS]
     )
-    X, y = X[rows], np.repeat(np.arange(3), 20)
+    X = X[rows]
+    y = np.repeat(np.arange(3), 20)
     history = classifier("log", 200, max_bins=256).fit(X, y).history_
     pairs = list(
         dict.fromkeys(zip(history["feature"].tolist(), history["threshold"].tolist(), strict=True))
@@ -77,7 +78,8 @@ def exact_paths(loss, H, y, gammas):
     K = int(y.max()) + 1
     n = H.shape[1] * K
     both = np.ones(2 * n)
-    path, residual = [], 0.0
+    path = []
+    residual = 0.0
     w = np.zeros(2 * n)
 
     def objective(w):
@@ -119,7 +121,9 @@ class Paths:
     def __init__(self, loss, H, y, gammas):
         from threadpoolctl import threadpool_limits
 
-        self.loss, self.gammas, self.problem = loss, gammas, (H, y)
+        self.loss = loss
+        self.gammas = gammas
+        self.problem = (H, y)
         start = time.perf_counter()
         # The matrices are tiny: more BLAS threads than one only wait for each other.
         with threadpool_limits(1):
@@ -146,10 +150,8 @@ class Paths:
     def describe(self):
         """The largest difference, in words."""
         reached = self.gammas <= self.norms[-1] + STEP
-        worst, last = (
-            np.abs(self.exact - self.stage[self.used])[reached].max(),
-            self.gammas[reached][-1],
-        )
+        worst = np.abs(self.exact - self.stage[self.used])[reached].max()
+        last = self.gammas[reached][-1]
         return (
             f"{self.loss}: largest difference of a coefficient {worst:.3f} over gamma 0.1..{last:g}; "
             f"optimality gap of the exact path {self.residual:.1e}; "

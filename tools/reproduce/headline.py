@@ -133,7 +133,8 @@ def pair_values(tables, method):
     loss = ratio_of(tables["log_loss"], method)
     pair = tables["log_loss"][[method, OURS]].dropna()
     wrong = tables["error"].loc[pair.index, [method, OURS]]
-    size, time = ratio_of(tables["bytes"], method), ratio_of(times_of(tables, method), method)
+    size = ratio_of(tables["bytes"], method)
+    time = ratio_of(times_of(tables, method), method)
     return {
         "sets": str(loss.n_sets),
         "log-loss": f"{loss.mean:.2f}",
@@ -187,7 +188,8 @@ def text_of(folder):
     tables = tables_of(folder)
     lines = []
     for method in OTHERS:
-        loss, words = ratio_of(tables["log_loss"], method), pair_values(tables, method)
+        loss = ratio_of(tables["log_loss"], method)
+        words = pair_values(tables, method)
         time = words["cpu"], words["cpu-interval"].replace(" to ", "–")
         lines.append([
             NAMES[method], f"{words['log-loss']} ({loss.low:.2f}–{loss.high:.2f})",
@@ -217,7 +219,8 @@ def plot(path, folder):
             weight="bold",
         )
         for place, method in enumerate(OTHERS):
-            x, y = ratio_of(times_of(tables, method), method), ratio_of(tables["log_loss"], method)
+            x = ratio_of(times_of(tables, method), method)
+            y = ratio_of(tables["log_loss"], method)
             bars = {
                 "xerr": [[x.mean - x.low], [x.high - x.mean]],
                 "yerr": [[y.mean - y.low], [y.high - y.mean]],

@@ -17,7 +17,9 @@ from shared.tables import markdown_table, number, published
 from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
 from reproduce.multiboost import estimator
 
-ROUNDS, CHOICE_ROUNDS, FOLDS = 200, 20, 3
+ROUNDS = 200
+CHOICE_ROUNDS = 20
+FOLDS = 3
 SETS = ("vowel", "satimage", "pendigits", "usps", "letter")
 LARGER = ("usps", "letter")
 SMALL = tuple(data for data in SETS if data not in LARGER)
@@ -78,7 +80,8 @@ def lowest(errors, tried):
 
 def chosen(rows, data, kernel, scaling, method):
     """C of the lowest mean error over the folds, the first where they tie; None unless all are there."""
-    errors, cell = defaultdict(list), (data, kernel, scaling, method)
+    errors = defaultdict(list)
+    cell = (data, kernel, scaling, method)
     for row in rows:
         if (row["data"], row["kernel"], row["scaled"], row["method"]) == cell:
             errors[float(row["C"])].append(float(row["error"]))
@@ -192,7 +195,8 @@ def values(frame):
     }
 
 
-KEY, COLUMNS = "data kernel scaled method C rounds", "error n_train n_test"
+KEY = "data kernel scaled method C rounds"
+COLUMNS = "error n_train n_test"
 EXPERIMENTS = (
     Experiment(
         "hinge", "HingeBoost.OC, Tables 2 and 3",

@@ -49,7 +49,8 @@ def rescaled(scaling, X, X_test):
     if scaling == "range":
         return scaled(X, X_test)
     if scaling == "deviation":
-        mean, deviation = X.mean(axis=0), X.std(axis=0)
+        mean = X.mean(axis=0)
+        deviation = X.std(axis=0)
         deviation[deviation == 0] = 1
         return [(part - mean) / deviation for part in (X, X_test)]
     return [X, X_test]
@@ -81,7 +82,8 @@ def plan(options, journal, choices):
         if options.sets and data not in options.sets:
             continue
         for one in cross(scaling=scalings, method=options.methods or METHODS):
-            cell, tried = {"data": data, "kernel": kernel, **one}, values_of_C((data, kernel))
+            cell = {"data": data, "kernel": kernel, **one}
+            tried = values_of_C((data, kernel))
             title = ", ".join(cell.values())
             folds = cross(C=tried, rounds=[CHOICE_ROUNDS], fold=range(FOLDS))
             yield 1, [{**cell, **unit} for unit in folds], f"C of {title}"
@@ -148,7 +150,8 @@ def text(frame):
 
 def page(frame):
     """Errors by scaling (rows) and variant (columns)."""
-    found, lines = found_in(frame), []
+    found = found_in(frame)
+    lines = []
     for (data, kernel), (scalings, _, _) in CELLS.items():
         for scaling in scalings:
             mine = [found.get((data, kernel, scaling, method)) for method in METHODS]
@@ -165,7 +168,8 @@ def page(frame):
 
 def values(frame):
     """What sentences say about the variants."""
-    found, said = found_in(frame), {}
+    found = found_in(frame)
+    said = {}
     for data, kernel in CELLS:
         for scaling in CELLS[data, kernel][0]:
             mine = {cell: one for cell, one in found.items() if cell[:3] == (data, kernel, scaling)}
@@ -188,7 +192,8 @@ def values(frame):
     return said
 
 
-KEY, COLUMNS = "data kernel scaling method C rounds", "error n_train n_test"
+KEY = "data kernel scaling method C rounds"
+COLUMNS = "error n_train n_test"
 EXPERIMENTS = (
     Experiment(
         "hinge-variants", "HingeBoost.OC: scaling, SVMs of a round and C",

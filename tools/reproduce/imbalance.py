@@ -79,7 +79,8 @@ def fit_imbalance(unit):
 def plan(options, journal):
     present, _ = peers.available(["lightgbm"])
     methods = [method for method in options.methods or METHODS if method != "lightgbm" or present]
-    folds, rounds = range(options.repeats or FOLDS), [options.rounds or ROUNDS]
+    folds = range(options.repeats or FOLDS)
+    rounds = [options.rounds or ROUNDS]
     units = cross(
         data=options.sets or SETS, method=methods, weights=WEIGHTS, fold=folds, rounds=rounds
     )
@@ -99,7 +100,8 @@ def imbalance_text(frame):
     """Error, balanced accuracy and recalls by class weights, in Markdown; classes in the order of their sizes."""
     parts = []
     for data in SETS:
-        lines, sizes = [], None
+        lines = []
+        sizes = None
         for method in METHODS:
             for weights in WEIGHTS:
                 mine = select(frame, data=data, method=method, weights=weights)
@@ -137,7 +139,9 @@ def imbalance_values(frame):
         for method in METHODS
         if not method.endswith("-tree") and method not in ("vector", "lightgbm")
     ]
-    error, accuracy, rarest = {}, {}, {}
+    error = {}
+    accuracy = {}
+    rarest = {}
     for data in SETS:
         for method in METHODS:
             for weights in WEIGHTS:

@@ -20,7 +20,9 @@ class Journal:
     renewed = set()
 
     def __init__(self, path, key, columns, fresh=False, keep=False, as_text=()):
-        self.path, self.key, self.as_text = Path(path), key, as_text
+        self.path = Path(path)
+        self.key = key
+        self.as_text = as_text
         self.columns = [*key, *columns, "seconds", "commit"]
         if not keep:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -200,10 +200,14 @@ def grid_values(table, frame):
 
 def grid_text(table, frame):
     """Table I or II in Markdown: theirs / ours for every value, and which cells are off."""
-    numbers, lines, distances, gains = GRIDS[table], [], {}, []
+    numbers = GRIDS[table]
+    lines = []
+    distances = {}
+    gains = []
     letter = "eta" if table == "table2" else "nu"
     for key, theirs in numbers.items():
-        cells, means = [], {}
+        cells = []
+        means = {}
         for (value, their), setting in zip(theirs.items(), settings_of(table, key), strict=True):
             errors = found_of(frame, key, setting)
             if not len(errors):

@@ -186,7 +186,8 @@ def rows_by(frame):
 def curve_text(frame):
     """The tables of the curves and what they say about the paper's claims, in Markdown."""
     found = rows_by(frame)
-    lines, more = [], []
+    lines = []
+    more = []
     for key, mine in found.items():
         errors = [spread(errors_at(mine, count, 0)) for count in SHOWN_ROUNDS]
         fitted = np.mean([row["rounds_fitted"] for row in mine])
@@ -275,8 +276,12 @@ def curve_values(frame):
     """What sentences say about the curves."""
     found = rows_by(frame)
     sets = list(dict.fromkeys(data for data, _ in found))
-    needed, fewer, ahead, of_shown = [], 0, 0, 0
-    of_codes, slower = {}, []
+    needed = []
+    fewer = 0
+    ahead = 0
+    of_shown = 0
+    of_codes = {}
+    slower = []
     lowest = {count: dict.fromkeys(METHODS, 0) for count in SHOWN_LEARNERS}
     for data in sets:
         level = float(mean_curve(found[data, "multiboost"], 0, [200])[0])

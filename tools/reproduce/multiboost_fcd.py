@@ -38,8 +38,10 @@ def corrective(solver, rounds, C):
 def fit_fcd(unit):
     """One solver on one split: solver seconds and objective along the rounds."""
     X, codes, X_test, truth = coded(curve_split(unit["data"], int(unit["repeat"])))
-    C, solver = float(unit["C"]), unit["solver"]
-    stopwatch, passed = Stopwatch(), []
+    C = float(unit["C"])
+    solver = unit["solver"]
+    stopwatch = Stopwatch()
+    passed = []
     with (
         minimize_with(options={"ftol": SCIPY_FTOL}) if solver == "lbfgs-default" else nullcontext()
     ):
@@ -86,7 +88,8 @@ def plan(options, journal):
 
 def fcd_text(frame):
     """Solver time and objective at the end, and the claims about them, in Markdown."""
-    lines, verdicts = [], []
+    lines = []
+    verdicts = []
     for data in SETS:
         of_set = select(frame, data=data)
         here = {s: select(of_set, solver=s)[lambda rows: rows["rounds"] != LONGER] for s in SOLVERS}
@@ -116,7 +119,9 @@ def fcd_text(frame):
 
 def fcd_values(frame):
     """What sentences say about the solvers: ranges over the data sets."""
-    times, above, faster = {}, {}, {}
+    times = {}
+    above = {}
+    faster = {}
     for solver in SOLVERS:
         pairs = [
             (
@@ -164,10 +169,8 @@ def page(frame):
 
 def claims(seconds, value):
     """The paper's claims about its solver, with what the numbers say."""
-    slowest, fastest = (
-        max(seconds["fcd-2"], seconds["fcd-5"]),
-        min(seconds["lbfgs"], seconds["lbfgs-default"]),
-    )
+    slowest = max(seconds["fcd-2"], seconds["fcd-5"])
+    fastest = min(seconds["lbfgs"], seconds["lbfgs-default"])
     says = {
         "one pass is the fastest": min(seconds, key=seconds.get) == "fcd-1",
         "two and five passes take less time than L-BFGS-B": slowest < fastest,

@@ -90,14 +90,16 @@ def choose_C(rows, data, method):
 
 def plan(options, journal, choice):
     """The choice of C, then 50 samples per class, 75:25, 500 rounds."""
-    sets, methods = options.sets or list(PUBLISHED), options.methods or METHODS
+    sets = options.sets or list(PUBLISHED)
+    methods = options.methods or METHODS
     yield 1, choice_units(sets, methods), "choice of C"
     best = {
         (data, method): choose_C(choice.rows, data, method) or "-"
         for data in sets
         for method in methods
     }
-    repeats, rounds = range(options.repeats or REPEATS), [options.rounds or ROUNDS]
+    repeats = range(options.repeats or REPEATS)
+    rounds = [options.rounds or ROUNDS]
     units = cross(data=sets, repeat=repeats, method=methods, rounds=rounds)
     yield (
         0,
@@ -159,7 +161,8 @@ def table4_page(frame):
     """The paper's errors, and ours by solver; bold beyond one of the paper's standard deviations."""
     lines = []
     for data, columns in PUBLISHED.items():
-        theirs, cells = columns["error"], []
+        theirs = columns["error"]
+        cells = []
         for method in SOLVERS:
             errors = select(frame, data=data, method=method)["error"]
             words = f"{errors.mean():.1f}" if len(errors) else "-"

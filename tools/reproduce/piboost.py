@@ -94,7 +94,8 @@ def fit_table3(unit):
 
 
 def plan(options, journal):
-    sets, methods = sets_by_cost(options.sets or SETS), options.methods or METHODS
+    sets = sets_by_cost(options.sets or SETS)
+    methods = options.methods or METHODS
     units = cross(data=sets, method=methods, fold=range(options.repeats or FOLDS))
     for unit in units:
         key = unit["data"], unit["method"]
@@ -136,9 +137,12 @@ def paper_ranking(sets):
 def table3_text(frame):
     """Errors beside the paper's, what is within two standard deviations, and ranks, in Markdown."""
     found = found_in(frame)
-    lines, verdicts, judged = [], [], []
+    lines = []
+    verdicts = []
+    judged = []
     for data in dict.fromkeys(data for data, _ in found):
-        cells, words = [], []
+        cells = []
+        words = []
         for method, column in METHODS.items():
             mean, deviation, folds = found.get((data, method), (None, None, 0))
             theirs = PUBLISHED[data].get(column)
@@ -177,7 +181,8 @@ def table3_page(frame):
     for data in dict.fromkeys(data for data, _ in errors):
         cells = []
         for method in RANKED:
-            theirs, ours = PUBLISHED[data][method], errors[data, method][0]
+            theirs = PUBLISHED[data][method]
+            ours = errors[data, method][0]
             cells.append(beside(theirs[0], ours, deviations(ours, theirs) > 2))
         cells += [f"{errors[data, method][0]:.1f}" for method in others]
         lines.append([data, *cells])
@@ -187,7 +192,8 @@ def table3_page(frame):
 
 def ranking_text(ranking, sets):
     """Mean ranks of ours and of the paper's, in Markdown."""
-    theirs, all_theirs = paper_ranking(sets), paper_ranking(list(PUBLISHED))
+    theirs = paper_ranking(sets)
+    all_theirs = paper_ranking(list(PUBLISHED))
     named = {
         "ours": ranking,
         "the paper's, the same sets": theirs,

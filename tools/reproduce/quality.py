@@ -35,14 +35,18 @@ TUNED_SETS = (
     "iris", "wine", "glass", "ecoli", "svmguide2", "svmguide4", "vowel", "CNAE-9", "yeast", "car", "dna", "abalone",
     "waveform", "waveform-noise", "optdigits", "satimage", "pendigits", "letter", "krkopt", "usps",
 )  # fmt: skip
-CONFIGURATIONS, FOLDS, TUNED_ROWS = 30, 5, 3000
+CONFIGURATIONS = 30
+FOLDS = 5
+TUNED_ROWS = 3000
 SEEDS = 3
-OFFICIAL, OFFICIAL_SEEDS = ("pendigits", "optdigits", "letter", "satimage", "usps", "mnist"), 5
+OFFICIAL = ("pendigits", "optdigits", "letter", "satimage", "usps", "mnist")
+OFFICIAL_SEEDS = 5
 # Fitted without calibration: predictions are the same, as hardly a row held out is wrong, see `calibration.CLEAN`.
 UNCALIBRATED = ("mnist",)
 BINS = 15
 # Above this relative cost of a set a fit of defaults has a process of its own, which ends after so many minutes.
-SLOW, MINUTES = 3e7, 30
+SLOW = 3e7
+MINUTES = 30
 # Methods that take no sparse X.
 DENSE = ("histogram",)
 # Rows of a class that a method needs: those of the SVM become probabilities by three folds.
@@ -59,7 +63,8 @@ def measures_of(P, truth):
     Rows of classes that were not trained on (-1) have probability 0.
     """
     n = len(truth)
-    top, best = P.argmax(axis=1), P.max(axis=1)
+    top = P.argmax(axis=1)
+    best = P.max(axis=1)
     wrong = top != truth
     order = np.array_split(np.argsort(best, kind="stable"), min(BINS, n))
     gaps = [len(part) * abs(best[part].mean() - 1 + wrong[part].mean()) for part in order]
@@ -77,13 +82,15 @@ def tested(unit, params, parts):
     """Fit, test and measure one classifier."""
     X, y, X_test, truth = parts
     model = classifiers.make(unit["method"], **params)
-    cpu, begin = time.process_time(), time.perf_counter()
+    cpu = time.process_time()
+    begin = time.perf_counter()
     model.fit(X, y)
     row = {
         "seconds": round(time.perf_counter() - begin, 4),
         "cpu": round(time.process_time() - cpu, 4),
     }
-    P, micros = np.asarray(model.predict_proba(X_test), dtype=np.float64), []
+    P = np.asarray(model.predict_proba(X_test), dtype=np.float64)
+    micros = []
     for _ in range(3):
         begin = time.process_time()
         model.predict_proba(X_test)
@@ -101,7 +108,8 @@ def in_time(unit):
     """`fit_whole` in a process of its own, predictions and reading included."""
     code = "import sys; sys.path[:0] = sys.argv[2:]; from reproduce import quality; quality.tell(sys.argv[1])"
     command = [sys.executable, "-c", code, json.dumps(unit), *sys.path]
-    nothing, begin = {**unit, **dict.fromkeys(FOUND.split(), np.nan)}, time.perf_counter()
+    nothing = {**unit, **dict.fromkeys(FOUND.split(), np.nan)}
+    begin = time.perf_counter()
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES)
     except subprocess.TimeoutExpired:
@@ -142,11 +150,9 @@ def tuned_part(data):
 def fit_configuration(unit):
     """Cross-validation of one random configuration on the training part."""
     X, y, _, _ = tuned_part(unit["data"])
-    params, found, begin = (
-        classifiers.drawn(unit["method"], unit["configuration"]),
-        [],
-        time.perf_counter(),
-    )
+    params = classifiers.drawn(unit["method"], unit["configuration"])
+    found = []
+    begin = time.perf_counter()
     for fold in range(FOLDS):
         train, test = fold_rows(y, fold, FOLDS)
         model = classifiers.make(unit["method"], **params).fit(X[train], y[train])
@@ -229,7 +235,8 @@ def whole_sets(frame):
 
 def late_sets(frame, means):
     """What there is for the sets that are not in the tables, as some method has no result."""
-    rest, lines = frame[~frame["data"].isin(means.index)], []
+    rest = frame[~frame["data"].isin(means.index)]
+    lines = []
     for data in sets_by_cost(sorted(set(rest["data"]))):
         for method in [
             method for method in METHODS if method in set(select(rest, data=data)["method"])
@@ -262,7 +269,8 @@ def ranking(means, methods, name):
 
 def summary(means, methods):
     """Ranks and means of every method over the sets."""
-    lines, by_rank = [], [ranking(means, methods, name) for name in ("log_loss", "error")]
+    lines = []
+    by_rank = [ranking(means, methods, name) for name in ("log_loss", "error")]
     for method in methods:
         cells = [means[name][method] for name in (*MEASURES, "cpu", "bytes", "micros_a_row")]
         lines.append([

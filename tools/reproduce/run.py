@@ -163,7 +163,8 @@ def main(arguments=None):
         if options.into is None:
             print(markdown(options.markdown))
             return 0
-        tables, figures = blocks(options.markdown), values(options.markdown)
+        tables = blocks(options.markdown)
+        figures = values(options.markdown)
         for page in map(Path, options.into or pages()):
             page.write_text(written(page.read_text(), tables, figures))
         return 0

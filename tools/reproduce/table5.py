@@ -152,7 +152,8 @@ def table5_units(sets, methods, choices, repeats, rounds=ROUNDS):
 
 
 def plan(options, journal, choice):
-    sets, methods = sets_by_cost(options.sets or PUBLISHED), options.methods or METHODS
+    sets = sets_by_cost(options.sets or PUBLISHED)
+    methods = options.methods or METHODS
     yield 1, choice_units(sets, methods), "choice for table5"
     choices = {
         (data, method, learner): choose_value(choice.rows, data, method, learner)
@@ -184,9 +185,12 @@ def found_in(frame, learner):
 
 def learner_text(found, learner):
     """Errors beside the paper's with one weak learner, in Markdown."""
-    lines, verdicts, good = [], [], defaultdict(list)
+    lines = []
+    verdicts = []
+    good = defaultdict(list)
     for data in dict.fromkeys(data for data, _ in found):
-        cells, words = [data], [data]
+        cells = [data]
+        words = [data]
         for method in METHODS:
             theirs = PUBLISHED[data].get(method)
             mean, deviation, repeats = found.get((data, method), (None, None, 0))
@@ -225,7 +229,8 @@ def table5_page(frame):
     for data, columns in PUBLISHED.items():
         cells = []
         for method in methods:
-            ours, theirs = errors.get((data, method)), columns.get(method)
+            ours = errors.get((data, method))
+            theirs = columns.get(method)
             far = ours and theirs and deviations(ours[0], theirs) > 1
             cells.append(beside(theirs[0], ours[0], far) if ours and theirs else "-")
         lines.append([data, *cells])

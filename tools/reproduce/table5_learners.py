@@ -174,7 +174,8 @@ ALL_METHODS = tuple(method for method in PUBLISHED["wine"] if method != "adaboos
 
 def chosen_estimator(unit):
     """New estimator of a column; GradBoost's l1 and MultiBoost's C are those of Table V with three leaves."""
-    method, weak = unit["method"], LEARNERS[CHOSEN]
+    method = unit["method"]
+    weak = LEARNERS[CHOSEN]
     if method in METHODS:
         return learner_estimator(unit["data"], method, CHOSEN)
     if method.startswith("mcboost"):
@@ -223,7 +224,8 @@ def chosen_distances(frame):
 
 def chosen_text(frame):
     """Errors beside the paper's."""
-    found, lines = chosen_distances(frame), []
+    found = chosen_distances(frame)
+    lines = []
     for data in ALL_SETS:
         mine = {method: found[data, method] for method in ALL_METHODS if (data, method) in found}
         if not mine:

@@ -35,7 +35,8 @@ def parts_of(data, rows, seed):
     X, y, _, _ = load_for_trees(data)
     order = np.random.default_rng([seed, rows]).permutation(len(y))
     n = min(rows, int(0.65 * len(y)))
-    train, test = order[:n], order[n : n + TESTED]
+    train = order[:n]
+    test = order[n : n + TESTED]
     classes, counts = np.unique(y[train], return_counts=True)
     train, test = (part[np.isin(y[part], classes[counts >= 3])] for part in (train, test))
     classes = np.unique(y[train])
@@ -85,7 +86,8 @@ def temperature_text(frame):
     """Log losses of every set and size, and their geometric means over the best ones."""
     parts = []
     for method in METHODS:
-        lines, mine = [], select(frame, method=method)
+        lines = []
+        mine = select(frame, method=method)
         if mine.empty:
             continue
         for (data, _), rows in mine.groupby(["data", "rows"], sort=True):

@@ -82,12 +82,14 @@ def code_matrix(n_classes, generator):
         bits = columns >> np.arange(n_classes - 1)[:, None] & 1
         return np.concatenate([np.ones((1, len(columns)), int), 2 * bits - 1])
     n_columns = int(np.ceil(10 * np.log2(n_classes)))
-    best, most = None, -1
+    best = None
+    most = -1
     for _ in range(TRIED):
         code = 2 * generator.integers(0, 2, (n_classes, n_columns)) - 1
         distance = least_distance(code)
         if distance > most and len({*map(bytes, code.T.astype(np.int8))}) == n_columns:
-            best, most = code, distance
+            best = code
+            most = distance
     return best
 
 
@@ -105,7 +107,8 @@ def adaboost_erp(gram, codes, gram_test, C, seed=0, rounds=200):
     A round colours half of the classes at random, trains, colours again by the edges of the classes, and trains again.
     """
     generator = np.random.default_rng(seed)
-    rows, n_classes = np.arange(len(codes)), int(codes.max()) + 1
+    rows = np.arange(len(codes))
+    n_classes = int(codes.max()) + 1
     scores, scores_test = (
         np.zeros((len(codes), n_classes)),
         np.zeros((len(gram_test), n_classes)),

@@ -17,7 +17,8 @@ from shared.peers import Absent
 
 SMALLEST = 1e-30
 VALIDATION_SHARE = 0.2
-ROUNDS, PATIENCE = 1000, 300
+ROUNDS = 1000
+PATIENCE = 300
 LIGHTGBM_TD = {
     "n_estimators": ROUNDS, "learning_rate": 0.04, "subsample": 0.75, "subsample_freq": 1, "colsample_bytree": 1.0,
     "num_leaves": 50, "min_child_samples": 40, "min_child_weight": 1e-7, "max_bin": 255,
@@ -52,19 +53,23 @@ class Competitor:
     least_rows = 1
 
     def __init__(self, seed=0, **params):
-        self.seed, self.params = seed, params
+        self.seed = seed
+        self.params = params
 
     def fit(self, X, y, n_classes):
         self.n_classes = n_classes
         self.classes = np.flatnonzero(np.bincount(y, minlength=n_classes) >= self.least_rows)
         rows = np.flatnonzero(np.isin(y, self.classes))
-        X, y = rows_of(X, rows), np.searchsorted(self.classes, y[rows])
+        X = rows_of(X, rows)
+        y = np.searchsorted(self.classes, y[rows])
         self.categories = self._categories(X) if is_frame(X) else {}
-        X, validation = self.prepared(X), None
+        X = self.prepared(X)
+        validation = None
         if self.validates:
             kept, aside = stratified_rows(y, self.seed, VALIDATION_SHARE)
             validation = rows_of(X, aside), y[aside]
-            X, y = rows_of(X, kept), y[kept]
+            X = rows_of(X, kept)
+            y = y[kept]
         self.train(X, y, validation)
         return self
 

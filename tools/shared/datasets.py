@@ -44,10 +44,8 @@ def _read_list():
     found = {}
     with open(Path(__file__).with_suffix(".csv"), newline="") as file:
         for row in csv.DictReader(file):
-            name, sizes = (
-                row["name"],
-                [int(row[key]) for key in ("n_features", "n_classes", "rows")],
-            )
+            name = row["name"]
+            sizes = [int(row[key]) for key in ("n_features", "n_classes", "rows")]
             train, test = f"{name}.train.libsvm.gz", f"{name}.test.libsvm.gz"
             parts = (train, test) if row["parts"] == "split" else (f"{name}.libsvm.gz", None)
             found[name] = DataSet(*parts, *sizes, row["sparse"] == "yes")

@@ -69,7 +69,8 @@ class Stopwatch:
 
     def __init__(self, clock=None):
         self.clock = clock or (lambda: time.process_time())
-        self.seconds, self._depth = 0.0, 0
+        self.seconds = 0.0
+        self._depth = 0
 
     def watch(self, owner, *names):
         """Time these methods of an object."""
@@ -146,7 +147,8 @@ def minimize_with(**changed):
     """Call SciPy's minimize with these words changed, for as long as the context lasts; ``options`` are merged."""
     from pymcboost.solvers import lbfgs
 
-    minimize, more = lbfgs.minimize, changed.pop("options", {})
+    minimize = lbfgs.minimize
+    more = changed.pop("options", {})
 
     def called(*problem, options, **words):
         return minimize(*problem, options={**options, **more}, **{**words, **changed})
@@ -181,8 +183,10 @@ def rounds_as_printed(model):
 def _as_printed(rounds, column, found):
     """Lines 4 to 9 of the paper's Algorithm 1: (column, SVM), or None where they do not lower the objective."""
     codes = importlib.import_module("pymcboost._kernels.output_codes")
-    rho, y = rounds.rho, rounds.data.y
-    margins, best = np.empty(len(y)), None
+    rho = rounds.rho
+    y = rounds.data.y
+    margins = np.empty(len(y))
+    best = None
     for _ in range(rounds.max_alternations):
         codes.margins(rho, y, column, margins)
         solution = rounds.svm.solve(column[y], margins, rounds.c, rounds.tol, rounds._beta)
@@ -197,7 +201,8 @@ def _as_printed(rounds, column, found):
         reached = solution.norm2 / 2 + rounds.c * loss
         if not reached < found["objective"]:
             break
-        found["objective"], best = reached, (column, solution)
+        found["objective"] = reached
+        best = (column, solution)
         if not changes:
             break
     return best
@@ -207,7 +212,8 @@ def _as_printed(rounds, column, found):
 def noted_temperatures():
     """Temperatures of the sets of models by which a training calibrates, in the order in which they are found."""
     module = importlib.import_module("pymcboost.training.calibration")
-    noted, find = [], module._temperature
+    noted = []
+    find = module._temperature
     with patch.object(
         module, "_temperature", lambda *given: noted.append(find(*given)) or noted[-1]
     ):

@@ -97,7 +97,8 @@ class Timing:
         reset_peak()
         before, _ = memory_mb()
         try:
-            start, cpu = time.perf_counter(), time.process_time()
+            start = time.perf_counter()
+            cpu = time.process_time()
             value = function()
             self.seconds.append(time.perf_counter() - start)
             self.cpu.append(time.process_time() - cpu)

@@ -88,7 +88,8 @@ def require(method):
 
 def available(methods):
     """Split ``methods`` into those that can be fitted and {method: reason} of the others."""
-    present, absent = [], {}
+    present = []
+    absent = {}
     for method in methods:
         try:
             require(method)
@@ -169,7 +170,8 @@ class Fitted:
             for codes in self.model.staged_predict(X):
                 yield np.asarray(codes).ravel()
             return
-        X, total = self.matrix(X), 0.0
+        X = self.matrix(X)
+        total = 0.0
         for t in range(self.rounds):
             total = total + self.scores(X, t, t + 1)
             yield np.argmax(total, axis=1)

@@ -45,7 +45,8 @@ def test_slide():
     images = np.zeros((2, 28, 28), np.float32)
     images[:, 5, 10] = 1
     shift = np.zeros((2, 28))
-    shift[0, 5], shift[1, 5] = 2.25, 1000
+    shift[0, 5] = 2.25
+    shift[1, 5] = 1000
     moved = features.slide(images, shift)
     expected = np.zeros((2, 28, 28))
     expected[0, 5, 7:9] = 0.25, 0.75

@@ -150,7 +150,8 @@ def test_real_sets_turned_back_into_their_sources(tmp_path, data_folder, name):
     if source.hand == get_data.LIBSVM:
         raw = texts
     else:
-        raw, between = [], "," if source.comma else "  "
+        raw = []
+        between = "," if source.comma else "  "
         tables = [get_data.from_libsvm(text.decode()) for text in texts]
         width = max(values.shape[1] for values, _ in tables)
         for side, (values, labels) in enumerate(tables):
@@ -202,7 +203,8 @@ def test_columns_of_csv_are_chosen_and_ordered(tmp_path, monkeypatch):
 
 
 def test_a_frame_is_fetched_and_checked(tmp_path, monkeypatch, capsys):
-    asked, text = [], "a,b\n" + "1,x\n2,y\n" * 5
+    asked = []
+    text = "a,b\n" + "1,x\n2,y\n" * 5
     monkeypatch.setenv("PYMCBOOST_DATA", str(tmp_path))
     monkeypatch.setitem(FRAME_SOURCES, "made", FrameSource(("one file.csv",), "owner/name/commit/"))
     monkeypatch.setitem(FRAMES, "made", FrameSet(0, 0, 0, 0.0, ()))

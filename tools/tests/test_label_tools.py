@@ -6,7 +6,8 @@ from bench import labels
 
 
 def test_figures_of_labels():
-    Y, P = np.array([[1, 0, 1], [0, 0, 1]]), np.array([[0.5, 0.25, 0.9], [0.5, 0.75, 0.1]])
+    Y = np.array([[1, 0, 1], [0, 0, 1]])
+    P = np.array([[0.5, 0.25, 0.9], [0.5, 0.75, 0.1]])
     found = labels.figures(Y, P, (1, 3))
     expected = -np.log([0.5, 0.75, 0.9, 0.5, 0.25, 0.1]).mean()
     assert found == {

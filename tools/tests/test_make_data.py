@@ -16,10 +16,12 @@ COUNTS = [1302540, 1098240, 123552, 54912, 10200, 5108, 3744, 624, 36, 4]
 
 def slow_class(hand):
     """The rules of one hand, card by card."""
-    suits, ranks = hand[0::2], sorted(hand[1::2])
+    suits = hand[0::2]
+    ranks = sorted(hand[1::2])
     counts = sorted(Counter(ranks).values(), reverse=True)
     runs = [list(range(first, first + 5)) for first in range(1, 10)] + [[1, 10, 11, 12, 13]]
-    straight, flush = ranks in runs, len(set(suits)) == 1
+    straight = ranks in runs
+    flush = len(set(suits)) == 1
     if straight and flush:
         return 9 if ranks == runs[-1] else 8
     if flush:

@@ -60,7 +60,8 @@ def test_methods_learn(method, kernel):
 
 
 def test_kernels():
-    X, Z = np.array([[0.0, 3.0], [4.0, 0.0]]), np.array([[0.0, 0.0]])
+    X = np.array([[0.0, 3.0], [4.0, 0.0]])
+    Z = np.array([[0.0, 0.0]])
     assert output_codes.kernel_matrix("linear", X, X)[1].tolist() == [0, 16]
     np.testing.assert_allclose(output_codes.kernel_matrix("perceptron", X, Z)[:, 0], [-3, -4])
     with pytest.raises(ValueError, match="no kernel"):
@@ -69,7 +70,8 @@ def test_kernels():
 
 def test_coefficient_of_one_output():
     """Half the logarithm of the odds of the weights, halved again since both colours move."""
-    weight, signs = np.array([3.0, 1.0, 4.0]), np.array([1, -1, 1])
+    weight = np.array([3.0, 1.0, 4.0])
+    signs = np.array([1, -1, 1])
     rows = np.array([True, True, False])
     smoothing = output_codes.SMOOTHING * 8
     expected = 0.25 * np.log((3 + smoothing) / (1 + smoothing))
@@ -105,7 +107,8 @@ def test_every_method(monkeypatch, method):
 
 
 def test_paired_tests():
-    ours, theirs = [1.0, 2.0, 3.0, 4.0], [1.5, 2.2, 3.9, 4.4]
+    ours = [1.0, 2.0, 3.0, 4.0]
+    theirs = [1.5, 2.2, 3.9, 4.4]
     expected = ttest_1samp(np.subtract(ours, theirs), 0).pvalue
     assert hinge_others.paired_test(ours, theirs) == pytest.approx(expected)
     assert hinge_others.paired_test(ours, ours) == 1
@@ -222,7 +225,8 @@ def test_a_printed_round_has_the_machine_of_the_colours_before():
 
 
 def test_scalings():
-    X, X_test = np.array([[0.0, 5.0], [4.0, 5.0]]), np.array([[2.0, 6.0]])
+    X = np.array([[0.0, 5.0], [4.0, 5.0]])
+    X_test = np.array([[2.0, 6.0]])
     both = hinge_variants.rescaled("deviation", X, X_test)
     assert both[0].tolist() == [[-1, 0], [1, 0]] and both[1].tolist() == [[0, 1]]
     assert hinge_variants.rescaled("range", X, X_test)[0][:, 0].tolist() == [-1, 1]

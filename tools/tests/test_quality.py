@@ -59,7 +59,8 @@ def test_fits_that_do_not_end_in_time(data_folder, monkeypatch):
     assert np.isnan(early["log_loss"]) and early["seconds"] < 60
     monkeypatch.setattr(quality, "MINUTES", 0.001)
     columns = ["data", "method", "log_loss", "error", "cpu", "bytes", "seconds"]
-    none, some = (*[np.nan] * 4, 0.06), (*[0.5] * 4, 0.01)
+    none = (*[np.nan] * 4, 0.06)
+    some = (*[0.5] * 4, 0.01)
     rows = [
         ("wine", "vector", 0.1, 2.0, 1.0, 3000.0, 1.0),
         ("iris", "vector", *none),

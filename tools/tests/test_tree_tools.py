@@ -290,7 +290,8 @@ def test_absent_ones_are_named_and_counted(monkeypatch):
             raise peers.Absent("xgboost")
 
     monkeypatch.setattr(peers, "require", require)
-    entrants, report = process.Field(), Report()
+    entrants = process.Field()
+    report = Report()
     kept = entrants.keep({"XGBoost": peers.Spec("xgboost"), "scikit-learn": peers.Spec("sklearn")})
     assert list(kept) == ["scikit-learn"]
     entrants.tell(report)

@@ -35,7 +35,8 @@ def options(folder, tolerance=0.0):
 @pytest.fixture
 def made_up(tmp_path):
     """An experiment with two rows."""
-    fit.seconds, fit.log_loss = 0.0, 0.25
+    fit.seconds = 0.0
+    fit.log_loss = 0.25
     results = Results("made-up", "seed", "error log_loss curve cpu", fit, as_text="curve")
     text = lambda frame: ""  # noqa: E731
     one = Experiment(

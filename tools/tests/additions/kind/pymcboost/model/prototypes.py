@@ -18,7 +18,8 @@ class Prototypes(Kind):
     bias : ndarray of float32 (K,)
     """
 
-    KIND, NAME = 8, "prototypes"
+    KIND = 8
+    NAME = "prototypes"
     no_stages = "this model has one prototype for each class: it has no stages"
     share_of = "the spread of the prototypes"
 

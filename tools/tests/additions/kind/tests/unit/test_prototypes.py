@@ -10,7 +10,8 @@ from pymcboost import Model, ModelFormatError
 
 @pytest.mark.parametrize(("d", "K"), [(1, 2), (6, 3), (40, 11)])
 def test_scores(d, K, tmp_path):
-    ensemble, X = random_prototypes(d, K), random_rows(20, d)
+    ensemble = random_prototypes(d, K)
+    X = random_rows(20, d)
     Model.from_ensemble(ensemble, range(K), link="softmax").save(tmp_path / "m.mcb")
     model = Model.from_bytes((tmp_path / "m.mcb").read_bytes())
     assert model.raw_scores(X).tobytes() == prototype_scores(ensemble, X).tobytes()

@@ -9,8 +9,11 @@ from pymcboost.losses import LOSSES
 
 @pytest.mark.parametrize("K", [2, 5, 20])
 def test_gradient_is_the_derivative_of_the_value(K):
-    loss, rng, e = LOSSES["brier"], np.random.default_rng(K), 1e-5
-    F, y = rng.normal(size=(30, K)), rng.integers(0, K, 30)
+    loss = LOSSES["brier"]
+    rng = np.random.default_rng(K)
+    e = 1e-5
+    F = rng.normal(size=(30, K))
+    y = rng.integers(0, K, 30)
     for r in range(K):
         step = e * np.eye(K)[r]
         slope = (loss.value(F - step, y) - loss.value(F + step, y)) / (2 * e)
