@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pymcboost import registry as _registry
 from pymcboost._version import __version__ as __version__
 
-if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
+if TYPE_CHECKING:  # names of the registry, for type checkers; a test compares both
     from pymcboost.algorithms.abcboost import ABCLogitBoostClassifier as ABCLogitBoostClassifier
     from pymcboost.algorithms.abcboost import ABCMartClassifier as ABCMartClassifier
     from pymcboost.algorithms.abcboost import LogitBoostClassifier as LogitBoostClassifier
@@ -50,13 +50,13 @@ if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.training.dataset import Dataset as Dataset
     from pymcboost.versions import show_versions as show_versions
 
-# Loaded on first use, so that a process that only scores models needs NumPy alone.
+# Loaded on first use, so that a process that only predicts needs only NumPy.
 _PUBLIC = {entry.name: entry for entry in _registry.PUBLIC}
 
 __all__ = ["__version__", "get_include", *_PUBLIC]
 
 
-if not TYPE_CHECKING:  # with it, a checker would take any name
+if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name):
         if name in _PUBLIC:

@@ -1,4 +1,4 @@
-"""``python -m pymcboost``: versions, what a bug report needs, folders of the headers."""
+"""``python -m pymcboost``: versions, facts for bug reports, and header folders."""
 
 import sys
 

@@ -1,20 +1,20 @@
-"""Names in pictures and in histories."""
+"""Names in plots and in histories."""
 
 from collections.abc import Mapping
 
 
 def drawn(text):
-    """A name as Matplotlib draws it letter by letter: a formula has dollars, a line without a legend begins with _."""
+    """Escape a name for Matplotlib, where dollars start a formula, and a leading _ hides a line from the legend."""
     return (" " if text.startswith("_") else "") + text.replace("$", r"\$")
 
 
 def column_of(scoring):
-    """The column of a metric in the history, after the name of the set."""
+    """Column of a metric in the history, without the name of the set."""
     return scoring if isinstance(scoring, str) else "score"
 
 
 def metrics_of(scoring):
-    """The metrics of a parameter ``scoring`` by their columns, in its order: the first one decides.
+    """The metrics of a parameter ``scoring`` by column, in its order: the first one decides.
 
     Parameters
     ----------

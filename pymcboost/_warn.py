@@ -1,14 +1,14 @@
-"""Warnings of this package at the lines of programs that use it."""
+"""Warnings of this package, shown at the user's line."""
 
 import sys
 import warnings
 
 
 def warn(text):
-    """Warn at the line outside this package that led here; of a thread's own, at its first."""
+    """Warn at the line outside this package that led here; in a thread of our own, at its first line."""
     level = 2
     frame = sys._getframe(1)
-    ours = "pymcboost.", "contextlib"  # whose ExitStack closes callbacks
+    ours = "pymcboost.", "contextlib"  # its ExitStack closes callbacks
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
         level += 1
         frame = frame.f_back

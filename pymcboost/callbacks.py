@@ -69,7 +69,7 @@ class TimeLimit(Callback):
         self._end = time.monotonic() + self.seconds
 
     def after_round(self, state):
-        """Whether the time is over."""
+        """Return whether the time is over."""
         if time.monotonic() < self._end:
             return False
         state.ended = state.ended or f"the time limit of {self.seconds:g} s was reached"
@@ -213,11 +213,11 @@ class TrainingLoss(Callback):
         self._rows = self._validation = self._training_set = self._every = None
 
     def take_in(self, dataset):
-        """Keep the rows that are trained on."""
+        """Store the training rows."""
         self._rows = dataset
 
     def before_training(self, state):
-        """Take in the rounds there are."""
+        """Add the existing rounds."""
         if state.validation is not None and state.validation.named("train") is not None:
             raise ValueError(
                 "TrainingLoss: validation_sets has a set named 'train', a name that "
@@ -249,7 +249,7 @@ class TrainingLoss(Callback):
         return params.scoring if self.scoring is None else self.scoring
 
     def _refuse_equal_curves(self, state):
-        """Refuse metrics whose curves have the names of those of validation sets."""
+        """Refuse metrics whose curves would have the names of validation curves."""
         if state.validation is None:
             return
         names = metrics_of(state.booster.params.scoring)
@@ -270,7 +270,7 @@ class TrainingLoss(Callback):
         return metrics_of(self._scoring_of(params))
 
     def measure(self, state):
-        """The metrics after the round."""
+        """Compute the metrics after the round."""
         state.booster.follow(self._validation)
         scores = self._every(self._validation.scores)
         values = measured(self._metrics, scores, self._training_set)
@@ -278,14 +278,14 @@ class TrainingLoss(Callback):
         return state.booster.workers.broadcast(metrics)
 
     def close(self, state):
-        """Let the rows go."""
+        """Release the rows."""
         self._rows = self._validation = self._training_set = self._every = None
 
 
 def _training_rows(dataset: TrainingSet, scoring):
-    """The rows of positive weight as a set "train", for the metrics of ``scoring``.
+    """The rows with positive weight as a set "train", for the metrics of ``scoring``.
 
-    Those of this worker and of all, and a function that makes scores of all of those of this worker.
+    Returns the set of this worker, the set of all workers, and a function that collects the scores of all workers.
     """
     used = dataset.weight > 0
     rows = slice(None) if used.all() else np.flatnonzero(used)
@@ -336,7 +336,7 @@ class LivePlot(Callback):
         self.axes = axes
 
     def begin(self, booster):
-        """Find matplotlib."""
+        """Import matplotlib."""
         try:
             from matplotlib import pyplot
         except ImportError as error:
@@ -348,7 +348,7 @@ class LivePlot(Callback):
         self._drawn = 0
 
     def after_round(self, state):
-        """Draw, if it is time."""
+        """Draw if it is time."""
         if time.monotonic() >= self._next:
             self._draw(state)
             self._next = time.monotonic() + self.every
@@ -361,7 +361,7 @@ class LivePlot(Callback):
             self._warn_of_unknown(state.history)
         if (
             self._shown is not None and self.axes is None
-        ):  # the notebook would show the figure again
+        ):  # otherwise, the notebook would show the figure again
             self._pyplot.close(self.axes_.figure)
 
     def _warn_of_unknown(self, history):
@@ -402,7 +402,7 @@ class LivePlot(Callback):
 
 
 def _notebook():
-    """IPython's function that shows objects in a notebook; None elsewhere."""
+    """IPython's display function in a notebook; None elsewhere."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is None or not hasattr(shell, "kernel"):
         return None

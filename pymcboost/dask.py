@@ -26,16 +26,19 @@ from pymcboost.training.parameters import OUT_OF_FOLD, Parameter, checked, docum
 from pymcboost.training.prediction import check_is_fitted
 
 NEEDED = "pymcboost.dask needs Dask: install the packages dask and distributed"
-# Words of errors that follow from that of another worker.
+# Types of errors that follow from an error of another worker.
 OF_OTHERS = ("WorkerError", "XGBoostError")
-# Of a worker: the trainings that were interrupted. The client waits so many seconds until workers have heard it, and
-# as many until they have stopped.
+# On a worker: trainings that were interrupted. The client waits this many seconds for workers to be notified, and as
+# long for them to stop.
 STOPPED: set[str] = set()
 STOPPING = 10
 
 
 def _parts(name, collection, X="X", count=None):
-    """Partitions of a Dask collection by rows, in order; one array is a partition. ``X`` is the name of that one."""
+    """Partitions of a Dask collection by rows, in order; an array is a single partition.
+
+    ``X`` is its name in messages.
+    """
     if not hasattr(collection, "to_delayed"):
         raise TypeError(
             f"{name} must be a Dask array, data frame or series, not {type(collection).__name__}"
@@ -60,7 +63,7 @@ def _check_whole_rows(name, collection):
 
 
 def _joined(parts):
-    """X, y and weights of parts, each as one; None where there are none."""
+    """Join the X, y and weights of parts; None for missing ones."""
     ways = enumerate((rows_of_all, labels_of_parts, rows_of_all))
     return [
         join([part[i] for part in parts]) if parts and parts[0][i] is not None else None
@@ -69,7 +72,7 @@ def _joined(parts):
 
 
 def _lengths(part):
-    """Rows of X, y and the weights, where there are any."""
+    """Numbers of rows of X, y and weights, if given."""
 
     def length(array):
         if array is None:
@@ -84,7 +87,7 @@ def _stop(training):
 
 
 def _task(local, parts, begins, validation_parts, context, training):
-    """`_train` in the thread of this call, between workers that find each other by ``context``."""
+    """Run `_train` in the calling thread, with workers that connect through ``context``."""
     failure = None
     try:
         with collective().CommunicatorContext(**context):
@@ -93,14 +96,14 @@ def _task(local, parts, begins, validation_parts, context, training):
             except Exception as error:
                 failure = error
                 raise
-    except Exception:  # leaving the context fails as well where others have left it before
+    except Exception:  # leaving the context also fails if other workers have left it
         if failure is None:
             raise
         raise failure from None
 
 
 def _train(local, parts, begins, validation_parts, training):
-    """Train on the parts of one worker; the fitted estimator on the first, None on the others."""
+    """Train on the parts of one worker; return the fitted estimator on the first worker, None on the others."""
     number = np.concatenate(
         [begin + np.arange(_lengths(part)[0]) for part, begin in zip(parts, begins, strict=True)]
     )
@@ -109,13 +112,13 @@ def _train(local, parts, begins, validation_parts, training):
     X_val, y_val, weight_val = _joined(validation_parts)
     validation = {"X_val": X_val, "y_val": y_val, "sample_weight_val": weight_val}
     local.fit(X, y, sample_weight=weight, comm=workers, **validation)
-    for name in OUT_OF_FOLD:  # of the rows of this worker
+    for name in OUT_OF_FOLD:  # they cover only the rows of this worker
         vars(local).pop(name, None)
     return local if workers.rank == 0 else None
 
 
 def _address(client):
-    """An address of this process that the workers reach."""
+    """Address of this process that the workers can reach."""
     host = client.scheduler.address.rpartition("/")[2].rpartition(":")[0].strip("[]")
     if not host or client.scheduler.address.startswith("inproc"):
         return "127.0.0.1"
@@ -127,7 +130,7 @@ def _address(client):
 
 
 class DaskClassifier:
-    """What the estimators of this module add to those that they are made of."""
+    """Dask support, added to the estimators."""
 
     client: Any = None
     timeout: float = 300.0
@@ -189,7 +192,7 @@ class DaskClassifier:
         parameter_names = self._get_param_names()
         kept = {
             name: value for name, value in vars(self).items() if not name.endswith("_")
-        }  # not of a fit before
+        }  # without results of an earlier fit
         self.__dict__ = kept | {
             name: value for name, value in vars(fitted).items() if name not in parameter_names
         }
@@ -265,7 +268,7 @@ class DaskClassifier:
 
     def __deepcopy__(self, memo):
         new = memo[id(self)] = copy.copy(self)
-        memo[id(self.client)] = self.client  # a connection, of which there is one
+        memo[id(self.client)] = self.client  # a connection, which cannot be copied
         new.__dict__ = copy.deepcopy(vars(self), memo)
         return new
 
@@ -288,7 +291,7 @@ class DaskClassifier:
         if frame:
             by_name = names is not None and {*names} <= {
                 *X.columns
-            }  # what is missing the estimator says
+            }  # the estimator reports missing columns
             return _of_frame(X[list(names)] if by_name else X, local, method, answer)
         axis, chunks = (1, None) if answer.ndim == 1 else (None, (X.chunks[0], (answer.shape[1],)))
         return X.map_blocks(
@@ -313,9 +316,9 @@ class DaskClassifier:
         return default_client() if self.client is None else self.client
 
     def _futures(self, client, X, y, weight, of=""):
-        """Partitions as futures of (X, y, weights or None), where their rows are, and their numbers of rows.
+        """Futures of the partitions, as (X, y, weights or None), and their numbers of rows.
 
-        ``of`` ends their names.
+        ``of`` is the suffix of the arguments in messages, such as "_val".
         """
         from dask import delayed
 
@@ -341,7 +344,7 @@ class DaskClassifier:
         return rows, [n for n, *_ in lengths]
 
     def _places(self, client, parts):
-        """Partitions of every worker that has any, by number."""
+        """Numbers of the partitions of every worker that has any."""
         has = client.who_has(parts)
         where = {}
         for i, part in enumerate(parts):
@@ -349,7 +352,7 @@ class DaskClassifier:
         return where
 
     def _run(self, client, parts, begins, validation_parts, where):
-        """One task for each worker; the estimator of the first."""
+        """Run one task for each worker; return the estimator of the first."""
         collective()
         from distributed import wait
         from xgboost.tracker import RabitTracker
@@ -376,8 +379,8 @@ class DaskClassifier:
                 wait(tasks)
             except KeyboardInterrupt:
                 try:
-                    with suppress(Exception):  # of workers that are gone, or do not stop in time
-                        # callback_timeout is for Client.sync; run alone waits for silent workers without end
+                    with suppress(Exception):  # workers may be gone, or not stop in time
+                        # callback_timeout is for Client.sync; otherwise, run would wait for silent workers forever
                         client.run(
                             _stop,
                             training,
@@ -390,7 +393,7 @@ class DaskClassifier:
                     client.cancel(tasks)
                 raise
         finally:
-            with suppress(Exception):  # where workers have failed it complains of them
+            with suppress(Exception):  # it complains about failed workers
                 tracker.free()
         errors = [task.exception() for task in tasks if task.status == "error"]
         first_errors = [error for error in errors if type(error).__name__ not in OF_OTHERS]
@@ -402,12 +405,12 @@ class DaskClassifier:
 
 
 def _answer(part, local, method, none):
-    """Answers for a partition, ``none`` where it has no rows, which estimators refuse."""
+    """Predictions for a partition; ``none`` if it has no rows, which estimators refuse."""
     return getattr(local, method)(part) if part.shape[0] else none
 
 
 def _of_frame(X, local, method, answer):
-    """Lazy answers for a frame, one like ``answer`` for each row. Labels may be of unknown number."""
+    """Lazy predictions for a frame, one like ``answer`` for each row. Labels may have an unknown number of rows."""
     from dask import compute, delayed
     from dask.array import Array
 
@@ -434,7 +437,7 @@ PARAMETERS = {
 
 
 def _made(of):
-    """The estimator for Dask of a class."""
+    """Create the Dask estimator of a class."""
     summary = of.__doc__.partition("\n")[0][:-1]
     text = f"{summary}, trained on the workers of Dask.\n\nSee `{of.__name__}` for the algorithm.\n"
     space = {

@@ -1,4 +1,4 @@
-"""Files written whole: at any moment either the old file or the new one is there in full. Standard library only."""
+"""Atomic file writing: at any time, either the old or the new file is complete. Standard library only."""
 
 import contextlib
 import errno
@@ -14,9 +14,9 @@ try:
 except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
-# What ends a process without a word to Python, unless it asks to be told.
+# Signals that end a process, unless it handles them, without giving Python a chance to clean up.
 SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
-# For how long a new file may be closed before it gets its name, where open files cannot be renamed.
+# Seconds that a new file may be closed before it gets its name, on systems that cannot rename open files.
 CLOSED_SECONDS = 60
 MARK = ".tmp-"
 DIGITS = 12
@@ -30,7 +30,7 @@ KINDS = [
 
 
 def write(path, data, file_kind="model", streams=False):
-    """Replace a file by ``data`` so that, whatever happens, either the old or the new one is there in full.
+    """Replace a file by ``data`` so that, whatever happens, either the old or the new file is complete.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def write(path, data, file_kind="model", streams=False):
 
 
 def write_all(file, data):
-    """Write bytes to a descriptor, in as many steps as it takes."""
+    """Write all bytes to a descriptor, in as many steps as necessary."""
     view = memoryview(data)
     while view:
         view = view[os.write(file, view) :]
@@ -60,7 +60,7 @@ def write_all(file, data):
 
 @contextlib.contextmanager
 def replacing(path, file_kind="file", streams=False):
-    """Descriptor of a new file that takes the place of ``path`` when the block ends, and goes away when it fails.
+    """Descriptor of a new file, which replaces ``path`` at the end of the block, or is removed on failure.
 
     The new file lies in the same folder under a random name. It is forced to the disk, renamed in one step, and then
     the folder is forced to the disk. A symbolic link is followed; the permissions of an existing file are kept. What
@@ -93,14 +93,14 @@ def replacing(path, file_kind="file", streams=False):
             os.fchmod(new.file, stat.S_IMODE(mode))
         yield new.file
         os.fsync(new.file)
-        if fcntl is None:  # Windows renames no open file
+        if fcntl is None:  # Windows cannot rename an open file
             new.close()
         os.replace(new.name, target)
     _force_folder(os.path.dirname(target))
 
 
 def check_target(path, file_kind="file", streams=False):
-    """Refuse a path to which no file could be written, before the work whose result it shall hold.
+    """Refuse a path to which no file can be written, before doing the work whose result it should hold.
 
     Refused are folders, devices and FIFOs, names that are too long, and folders that are missing or not writable. A
     file is made in the folder for a moment to find out.
@@ -126,7 +126,7 @@ def check_target(path, file_kind="file", streams=False):
 
 
 def same_file(path, other):
-    """Whether two paths name one regular file, be it by a symbolic or hard link; for new files the names decide."""
+    """Whether two paths name the same regular file, also through links; for new files, by name."""
     path, other = os.fsdecode(path), os.fsdecode(other)
     try:
         status = os.stat(path)
@@ -136,7 +136,7 @@ def same_file(path, other):
 
 
 def remove(path, magic, file_kind="file"):
-    """Remove a file and what killed processes have left beside it; never anything that does not begin with ``magic``.
+    """Remove a file, and leftovers of killed processes beside it, but only files that start with ``magic``.
 
     Parameters
     ----------
@@ -167,10 +167,10 @@ def remove(path, magic, file_kind="file"):
 
 
 def remove_leftovers(target):
-    """Remove temporary files of this target that no process is writing: their lock died with the writer.
+    """Remove temporary files of this target that no process is writing; the lock of a dead writer is gone.
 
-    Only regular files of this user whose name is exactly such as `replacing` gives. Windows removes no open file, so
-    that none needs a lock there; files that a writer has just closed to rename them are left alone.
+    Only regular files of this user whose name has exactly the form used by `replacing`. Windows cannot remove an open
+    file, so no lock is needed there; files that a writer has just closed to rename them are left alone.
     """
     folder, name = os.path.split(os.fsdecode(target))
     pattern = re.compile(re.escape(_stem(folder, name)) + re.escape(MARK) + f"[0-9a-f]{{{DIGITS}}}")
@@ -187,7 +187,7 @@ def _remove_leftover(path):
             if stat.S_ISREG(status.st_mode) and time.time() - status.st_mtime > CLOSED_SECONDS:
                 os.unlink(path)
             return
-        # O_NONBLOCK: a FIFO of that name must not hold us up.
+        # O_NONBLOCK, because a FIFO with that name must not block.
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             status = os.fstat(file)
@@ -203,7 +203,7 @@ def _remove_leftover(path):
 
 
 def _target(path, file_kind, streams=False):
-    """Where a path leads to and the mode of what is there, None when nothing is; refuses what cannot be replaced."""
+    """Target of a path and the mode of the file there, None if there is none; refuses what cannot be replaced."""
     name = os.fsdecode(path)
     try:
         mode = os.stat(name).st_mode
@@ -243,7 +243,7 @@ def _target(path, file_kind, streams=False):
 
 
 def _stem(folder, name):
-    """What a temporary name begins with: the file's own name, cut where the whole would be too long."""
+    """Start of a temporary name: the file's own name, shortened if the result would be too long."""
     try:
         limit = os.pathconf(folder or ".", "PC_NAME_MAX")
     except (OSError, ValueError, AttributeError):
@@ -254,14 +254,14 @@ def _stem(folder, name):
 
 
 class _New:
-    """A new file beside another: its name, None when it is not ours, and its descriptor, -1 when it is not open."""
+    """A new file beside another: its name, None if it is not ours, and its descriptor, -1 if it is not open."""
 
     def __init__(self):
         self.name = None
         self.file = -1
 
     def create(self, stem, file_kind):
-        """Make and lock a file with a random name; whether that worked, or another name is needed."""
+        """Create and lock a file with a random name; return False if another name is needed."""
         self.name = f"{stem}{MARK}{os.urandom(DIGITS // 2).hex()}"
         flags = (
             os.O_RDWR
@@ -283,7 +283,7 @@ class _New:
         locked = _lock(self.file)
         if locked is None:
             return True
-        # Another process may take the file for a leftover and remove it, until the lock is ours.
+        # Until we have the lock, another process may remove the file as a leftover.
         with contextlib.suppress(FileNotFoundError):
             if locked and os.path.samestat(os.stat(self.name), os.fstat(self.file)):
                 return True
@@ -291,15 +291,15 @@ class _New:
         return False
 
     def close(self):
-        """Close the file and with that give up its lock."""
+        """Close the file, which releases its lock."""
         if self.file >= 0:
             file, self.file = self.file, -1
             os.close(file)
 
     def remove(self):
-        """Remove the file, where it is still there under its own name."""
+        """Remove the file, if it still exists under its own name."""
         if self.name is not None:
-            if fcntl is None:  # Windows removes no open file
+            if fcntl is None:  # Windows cannot remove an open file
                 self.close()
             with contextlib.suppress(OSError):
                 os.unlink(self.name)
@@ -307,7 +307,7 @@ class _New:
 
 @contextlib.contextmanager
 def _temporary(target, file_kind):
-    """A new file beside ``target``, locked as long as it is open; removed if the block fails."""
+    """Create a file beside ``target``, locked as long as it is open; removed if the block fails."""
     folder, name = os.path.split(target)
     stem = os.path.join(folder, _stem(folder, name))
     new = _New()
@@ -324,7 +324,7 @@ def _temporary(target, file_kind):
 
 
 def _lock(file):
-    """Take the file's lock: True, or False when another has it, or None when there are no locks here."""
+    """Take the file's lock: True, False if another process has it, or None if locks are not supported."""
     if fcntl is None:
         return None
     try:
@@ -338,7 +338,7 @@ def _lock(file):
 
 @contextlib.contextmanager
 def _cleared_by_signals(new):
-    """While the block runs, a signal that ends the process first removes the new file."""
+    """Context in which a signal that ends the process first removes the new file."""
     process = os.getpid()
     taken = []
 
@@ -351,9 +351,9 @@ def _cleared_by_signals(new):
     try:
         if threading.current_thread() is threading.main_thread():
             for number in SIGNALS:
-                # Where somebody else handles the signal, or it is ignored, that stays.
+                # Existing handlers, and ignored signals, stay.
                 if signal.getsignal(number) == signal.SIG_DFL:
-                    with contextlib.suppress(ValueError):  # a second interpreter may not
+                    with contextlib.suppress(ValueError):  # not allowed in a second interpreter
                         signal.signal(number, end)
                         taken.append(number)
         yield

@@ -1,6 +1,6 @@
-"""The registry: every public name, the module that holds it, and the algorithm's name on the command line.
+"""Registry of all public names: the module of each, and the algorithm's name on the command line.
 
-One list for the package's own names, the command line and the tests. Listing imports nothing.
+The package's own names, the command line and the tests use this single list. Listing imports nothing.
 """
 
 import importlib
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """A public name. ``algorithm`` is None where it is no estimator."""
+    """A public name. ``algorithm`` is None if it is not an estimator."""
 
     name: str
     module: str
@@ -48,7 +48,7 @@ PUBLIC = (
     Entry("SvmlightError", "pymcboost.data.svmlight"),
     Entry("show_versions", "pymcboost.versions"),
 )
-# Names that other libraries have at their top, and what to write here.
+# Top-level names of other libraries, and what to write here.
 _FIT = "; train with the fit(X, y) of an estimator, such as VectorTreeBoostClassifier"
 ELSEWHERE = (
     ("LGBMClassifier XGBClassifier CatBoostClassifier HistGradientBoostingClassifier", _FIT),
@@ -67,14 +67,14 @@ ALGORITHMS = {entry.algorithm: entry for entry in PUBLIC if entry.algorithm is n
 
 
 def hint(name):
-    """What to write in place of a name that other libraries have at their top, from "; " on; else an empty text."""
+    """What to write instead of a top-level name of other libraries, starting with "; "; otherwise empty."""
     if name.endswith(("Regressor", "Ranker")):
         return "; it has only classifiers"
     return next((remedy for names, remedy in ELSEWHERE if name in names.split()), "")
 
 
 def load(entry):
-    """The object behind a public name; an estimator is made of a class of `pymcboost.algorithms`."""
+    """Load the object behind a public name; estimators are made from classes of `pymcboost.algorithms`."""
     loaded = getattr(importlib.import_module(entry.module), entry.name)
     if entry.algorithm is None:
         return loaded
@@ -87,7 +87,7 @@ def get_class(algorithm):
 
 
 def get_plain_class(algorithm):
-    """The same without scikit-learn, for programs that check their rows and labels."""
+    """The same without scikit-learn, for programs that check rows and labels themselves."""
     entry = _entry(algorithm)
     return getattr(importlib.import_module(entry.module), entry.name)
 

@@ -1,4 +1,4 @@
-"""What this process may use of the machine: threads and memory."""
+"""Threads and memory that this process may use."""
 
 import os
 import threading
@@ -7,18 +7,18 @@ from pathlib import Path
 
 from pymcboost._warn import warn
 
-# Seconds for which what was read of the memory holds: reading takes as long as a round of a small training.
+# Seconds for which a memory reading is valid: reading takes as long as a round of a small training.
 FRESH = 0.05
 _memory: tuple[float, int | None] = (-1.0, None)
 
 
 def _read(path):
-    """The text of one of Linux's files about the process or its control group; an OSError elsewhere."""
+    """Read one of Linux's files about the process or its control group; OSError on other systems."""
     return Path(path).read_text(encoding="ascii")
 
 
 def _cgroup_quota():
-    """CPU quota of this process's cgroup in whole CPUs, or None when there is none."""
+    """CPU quota of this process's cgroup in whole CPUs, or None without one."""
     try:
         quota, period = _read("/sys/fs/cgroup/cpu.max").split()
         return None if quota == "max" else max(1, int(quota) // int(period))
@@ -33,13 +33,13 @@ def _cgroup_quota():
 
 
 def _omp_num_threads():
-    """The number in the variable OMP_NUM_THREADS, or None."""
+    """The value of the variable OMP_NUM_THREADS, or None."""
     omp = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     return int(omp) if omp.isdigit() and int(omp) > 0 else None
 
 
 def available_cpus():
-    """CPUs this process may use: the least of OMP_NUM_THREADS, the affinity mask and the cgroup quota."""
+    """Number of CPUs this process may use: the minimum of OMP_NUM_THREADS, the affinity mask and the cgroup quota."""
     try:
         limits = [len(os.sched_getaffinity(0))]
     except AttributeError:
@@ -53,7 +53,8 @@ def available_cpus():
     return min(limits)
 
 
-# A forked child of a process that has run OpenMP threads hangs when it starts some itself: there, one thread.
+# A forked child of a process that has used OpenMP threads would hang if it started some itself, so it uses one
+# thread.
 _forked = False
 
 
@@ -93,7 +94,7 @@ def resolve_n_jobs(n_jobs):
 
 
 def startable(n_threads):
-    """So many threads, or as many as limits leave: those of threadpoolctl, and of the system, with a warning."""
+    """Limit a number of threads to what threadpoolctl and the system allow; warn if the system allows fewer."""
     if _forked:
         return 1
     if n_threads > 1:
@@ -104,7 +105,7 @@ def startable(n_threads):
 
 
 def _pool_limit():
-    """What threadpoolctl, or another caller of omp_set_num_threads, allows; None without a limit."""
+    """Limit set by threadpoolctl, or another caller of omp_set_num_threads; None without a limit."""
     from pymcboost._kernels import elementary
 
     n_threads, processors = elementary.openmp_threads()
@@ -112,14 +113,14 @@ def _pool_limit():
     return n_threads if n_threads < by_default else None
 
 
-# Threads that this process was able to run at once, and the most that it has tried. OpenMP ends the process where it
-# cannot start one.
+# Number of threads that this process could run at once, and the maximum that it has tried. OpenMP ends the process if
+# it cannot start a thread.
 _proven = 1
 _tried = 1
 
 
 def _prove(n_threads):
-    """Find out how many threads can run at once, up to this number: the calling one, and others that end again."""
+    """Find out how many threads, up to this number, can run at once, by starting threads that end again."""
     global _proven, _tried
     end = threading.Event()
     before = _count_tasks()
@@ -140,7 +141,7 @@ def _prove(n_threads):
         end.set()
         for thread in started:
             thread.join()
-    # A thread counts against the limits until the system has cleared it away.
+    # A thread counts against the limits until the system has cleaned it up.
     give_up = time.monotonic() + 0.1
     while before and _count_tasks() > before and time.monotonic() < give_up:
         time.sleep(0.0001)
@@ -149,24 +150,24 @@ def _prove(n_threads):
 
 
 def _count_tasks():
-    """Threads of this process, 0 where the system does not say."""
+    """Number of threads of this process; 0 if the system does not tell."""
     try:
         return len(os.listdir("/proc/self/task"))
     except OSError:
         return 0
 
 
-# Below this many table updates per scan, starting threads costs more than they save.
+# With fewer table updates per scan than this, starting threads costs more than it saves.
 SMALL_WORK = 1_000_000
 
 
 def threads_for(work, n_threads, small=None):
-    """Threads for a scan of this many table updates: one where there are fewer than ``small``."""
+    """Number of threads for a scan with this many table updates: one if there are fewer than ``small``."""
     return 1 if work < min(SMALL_WORK, SMALL_WORK if small is None else small) else n_threads
 
 
 def in_words(size):
-    """Bytes in words: 1.5 GiB."""
+    """Format a number of bytes, such as 1.5 GiB."""
     for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
         if size < 1024 or unit == "TiB":
             return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
@@ -174,15 +175,15 @@ def in_words(size):
 
 
 def counted(n, noun, plural=None):
-    """A number and its noun: 1 row, 2 rows; the plural where it is more than an s."""
+    """Format a number with its noun: 1 row, 2 rows. ``plural`` is needed if it is not formed with an s."""
     return f"{n} {noun}" if n == 1 else f"{n} {plural or noun + 's'}"
 
 
 def available_memory():
-    """Bytes of memory free for this process, or None where the system does not say.
+    """Bytes of memory available to this process, or None if the system does not tell.
 
-    The least of MemAvailable in /proc/meminfo (elsewhere of all memory of the machine) and what the control group and
-    the limit of the process (``ulimit -v``) have left, not older than `FRESH` seconds.
+    The minimum of MemAvailable in /proc/meminfo (on other systems, the total memory of the machine) and what the
+    control group and the limit of the process (``ulimit -v``) have left; at most `FRESH` seconds old.
     """
     global _memory
     now = time.monotonic()
@@ -192,10 +193,10 @@ def available_memory():
 
 
 def share_of_memory(room, beside):
-    """What each of so many workers on this machine may take of the memory that is free, and this in words."""
+    """Memory that each of the workers on this machine may use, and a description in words."""
     if room is None:
         return None, ""
-    limit = _address_space()  # the limit of this process, which it shares with none
+    limit = _address_space()  # the limit of this process only
     share = min(_machine_memory() if limit else [room], default=room) / max(1, beside)
     if beside <= 1 or limit and limit[0] < share:
         room = min([room, *limit])
@@ -208,7 +209,7 @@ def _read_memory():
 
 
 def _machine_memory():
-    """What the machine and the control group have left, in a list."""
+    """Memory that the machine and the control group have left, in a list."""
     limits = []
     try:
         lines = _read("/proc/meminfo").splitlines()
@@ -221,7 +222,7 @@ def _machine_memory():
         used = dict(line.split() for line in _read("/sys/fs/cgroup/memory.stat").splitlines())
         files = int(used["file"]) - int(
             used["shmem"]
-        )  # which the system gives up as memory gets short
+        )  # which the system frees if memory gets short
         room = int(_read("/sys/fs/cgroup/memory.max")) - int(_read("/sys/fs/cgroup/memory.current"))
         limits.append(max(0, room + files))
     except (OSError, ValueError, KeyError):
@@ -230,7 +231,7 @@ def _machine_memory():
 
 
 def _physical_memory():
-    """All memory of a machine without /proc, such as macOS, in a list; none where the system does not say (Windows)."""
+    """Total memory of a machine without /proc, such as macOS, in a list; empty if unknown (Windows)."""
     try:
         return [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, OSError, ValueError):
@@ -238,7 +239,7 @@ def _physical_memory():
 
 
 def _address_space():
-    """What the process may still map, in a list; none where there is no limit."""
+    """Address space that the process has left, in a list; empty if there is no limit."""
     try:
         import resource
 

@@ -1,4 +1,4 @@
-"""What a bug report needs to know of the installation and of the machine."""
+"""Facts about the installation and the machine, for bug reports."""
 
 import os
 import platform
@@ -43,8 +43,8 @@ def show_versions() -> None:
 
 
 def facts() -> Iterator[tuple[str, str]]:
-    """Pairs of a name and a text."""
-    # Before anything is imported: scikit-learn and threadpoolctl set variables of their own.
+    """Yield pairs of a name and a text."""
+    # Before any import, because scikit-learn and threadpoolctl set variables themselves.
     variables = [
         f"{name}={value}"
         for name, value in sorted(os.environ.items())
@@ -70,7 +70,7 @@ def facts() -> Iterator[tuple[str, str]]:
 
 
 def _kernel_facts():
-    """How the kernels were compiled, and their threads. A report may be about kernels that cannot be imported."""
+    """How the kernels were compiled, and their threads. A bug report may be about kernels that cannot be imported."""
     try:
         from pymcboost._kernels import elementary
     except ImportError as error:
@@ -87,7 +87,7 @@ def _kernel_facts():
 
 
 def _features():
-    """The instructions of the processor that NumPy knows and has found."""
+    """Instruction sets of the processor that NumPy has detected."""
     core = "numpy._core" if find_spec("numpy._core") else "numpy.core"  # NumPy 1
     features = import_module(f"{core}._multiarray_umath").__cpu_features__
     return (
@@ -111,7 +111,7 @@ def _library_facts():
 
 
 def _library(library):
-    """One library of threadpoolctl in words."""
+    """Describe a library found by threadpoolctl."""
     words = [library["prefix"] if library["user_api"] == "openmp" else library["internal_api"]]
     words += [library[key] for key in ("version", "architecture") if library.get(key)]
     return f"{' '.join(words)}, {counted(library['num_threads'], 'thread')}"

@@ -1,6 +1,6 @@
-"""What the programs share: exit codes, error messages, the argument parser, notices and whole-or-nothing output files.
+"""What the programs share: exit codes, error messages, the argument parser, notices and atomic output files.
 
-Imports nothing beyond the standard library, so that a mistyped command answers at once.
+Imports only the standard library, so that a mistyped command answers at once.
 """
 
 import argparse

@@ -17,9 +17,10 @@ TITLES = {
 
 
 def answer_lists(model, data, arguments, note):
-    """Write the labels of every row, with commas between them; the lines about how many are right.
+    """Write the labels of every row, separated by commas; return lines with the metrics, or nothing without labels.
 
-    With values there is a first line ``labels ...``, and after the labels, or nothing, come the values of all.
+    With values, a first line ``labels ...`` lists the classes, and the values of all classes follow the labels of a
+    row.
     """
     scores = model.raw_scores(data.X, n_jobs=arguments.n_jobs)
     predicted = scores > model.thresholds
@@ -45,7 +46,7 @@ def answer_lists(model, data, arguments, note):
 def measures(scores, thresholds, has, unknown=0):
     """The multi-label metrics by name, at the thresholds of the model, computed without the estimators.
 
-    ``unknown``: so many labels of these rows are not the model's; they count as missed, and as labels of these rows.
+    ``unknown``: number of labels of these rows that the model does not know. They count as missed labels.
     """
     predicted = scores > thresholds
     has = has > 0

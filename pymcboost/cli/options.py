@@ -1,7 +1,7 @@
-"""Command-line options of an algorithm, made from the table of its parameters.
+"""Command-line options of an algorithm, generated from the table of its parameters.
 
-The table is in ``options.json``, as `table` makes it from the estimator classes: to read it takes no time, to import
-them a second. A test compares.
+The table is stored in ``options.json``, as `table` generates it from the estimator classes: reading it takes no time,
+while importing the classes takes a second. A test compares both.
 """
 
 import argparse
@@ -28,10 +28,10 @@ SHORT = {
     "random_state": "-S",
 }
 
-# Parameters with another long name here, beside their own.
+# Parameters with another long name here, in addition to their own.
 ALIASES = {"scoring": "--metric"}
 
-# Those of single algorithms, by name: LIBSVM's own letters and their meaning there.
+# Options of single algorithms, by name: LIBSVM's letters and their meaning there.
 SHORT_OF = {"hingeboost": {"kernel": "-t", "gamma": "-g", "degree": "-d", "coef0": "-r"}}
 # LIBSVM's numbers of the kernels, which -t takes as well as their names.
 NUMBERED = {"kernel": {"0": "linear", "1": "poly", "2": "rbf", "5": "perceptron"}}

@@ -17,15 +17,15 @@ class Rows(NamedTuple):
     names: list | None = None
     label: str | None = None
     categories: Any = None
-    labels: Any = None  # of rows with any number of them: y is then their indicator
-    header: bool = True  # whether the names are those of a header
-    entries: int = 0  # of LIBSVM text, with its zeros
+    labels: Any = None  # label names of multi-label rows, whose y is an indicator
+    header: bool = True  # whether the names come from a header
+    entries: int = 0  # number of entries of LIBSVM text, including zeros
 
 
 def read_lists(path, note, allows_missing, like=None, workers=None, **options):
-    """Rows of a LIBSVM file with lists of labels; those of ``like``, rows read before, are the labels there are.
+    """Read a LIBSVM file with lists of labels; the labels are those of ``like``, rows read earlier.
 
-    Else those of all ``workers``; see `read`.
+    Without ``like``, they are the labels of all ``workers``; see `read`.
     """
     import numpy as np
 
@@ -55,7 +55,7 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **options):
 
 
 def _load(path, note, workers, **options):
-    """What a LIBSVM file holds, its entries, and its name in messages; the notices are said."""
+    """Load a LIBSVM file. Return its contents, its number of entries, and its name in messages; print the notices."""
     from pymcboost.data.svmlight import load_and_count
 
     data, _, entries = load_and_count(path, lines=None if workers is None else 0, **options)
@@ -65,9 +65,9 @@ def _load(path, note, workers, **options):
 
 
 def rows_of_all(workers, path, data, note):
-    """Say the notices of a reader, and how many rows each worker has; None where there are no workers.
+    """Print the notices of a reader; return the number of rows of each worker, or None without workers.
 
-    The first of several says those of all, of one file and kind the first.
+    With several workers, the first prints the notices of all, once for each file and kind.
     """
     if workers is None:
         for notice in data.notices:
@@ -93,9 +93,9 @@ def kind_of(notice, name):
 
 
 def read(path, note, allows_missing, workers=None, **options):
-    """Rows and integer labels of a LIBSVM file, in which every row must have a label; reports what it read.
+    """Read rows and integer labels of a LIBSVM file; every row must have a label. Print what was read.
 
-    ``workers``: each reads a file of its own, which may have no rows.
+    ``workers``: each reads its own file, which may have no rows.
     """
     data, entries, name = _load(path, note, workers, **options)
     check_row_labels(name, data)
@@ -103,9 +103,9 @@ def read(path, note, allows_missing, workers=None, **options):
 
 
 def check_row_labels(path, data, begin=0, column=None):
-    """Refuse rows without a label, and labels of LIBSVM text that are no integers; there are rows before in ``path``.
+    """Refuse rows without a label, and labels of LIBSVM text that are not integers.
 
-    ``column``: that of the labels of a table.
+    ``begin``: number of earlier rows in ``path``; ``column``: label column of a table.
     """
     import numpy as np
 
@@ -127,7 +127,7 @@ def check_row_labels(path, data, begin=0, column=None):
 
 
 def read_training(arguments, note, allows_missing, several=False, workers=None):
-    """Rows and labels of the training file, in its format; ``several``: with lists of labels, those of all ``workers``.
+    """Read the training file in its format; ``several``: whether rows have lists of labels.
 
     ``workers``: see `read`.
     """
@@ -150,9 +150,9 @@ def read_training(arguments, note, allows_missing, several=False, workers=None):
 
 
 def read_like(arguments, note, allows_missing, data, labels, workers=None):
-    """Rows of the validation file, read as those of the training file, ``data``, were; ``workers``: see `read`.
+    """Read the validation file in the same form as the training file, ``data``; ``workers``: see `read`.
 
-    ``labels``: of the rows of the training; others are said.
+    ``labels``: labels of the training rows; a notice reports others.
     """
     path = arguments.validation_file
     layout = "csr" if hasattr(data.X, "indptr") else "dense"
@@ -207,7 +207,7 @@ def set_weights(estimator, weights, y, note):
 
 
 def read_table(path, arguments, note, allows_missing, like=None):
-    """Rows and labels of a CSV or Parquet file, with the columns and the kind of labels of ``like``, read before."""
+    """Read a CSV or Parquet file; with ``like``, use its columns and kind of labels."""
     from pymcboost.data import tables
     from pymcboost.model.categories import level_of, of_texts
 

@@ -292,7 +292,7 @@ def model_bytes(estimator, data, layout):
 
 
 def columns_meta(data):
-    """What a model file says of the columns of the training file."""
+    """Column information of the training file for the model file."""
     if not data.header:
         return {"label_column": data.label}
     if data.names:
@@ -360,7 +360,7 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     failed = None
     if (
         workers is not None and not interrupted
-    ):  # before the first process writes the model, for which none has to wait
+    ):  # before the first process writes the model, for which the others need not wait
         try:
             shares = errors(estimator, rows, validation, arguments, workers)
         except BaseException as error:  # Ctrl-C, too: the model is there, and is written
@@ -417,7 +417,7 @@ def mistakes(model, X, y, n_jobs):
 
 
 def errors(estimator, rows, validation, arguments, workers=None):
-    """Shares that a model gets wrong, of training and validation; of the rows of all workers where each has a part."""
+    """Error rates of a model on the training and validation rows; over all workers, if the rows are divided."""
     import numpy as np
 
     from pymcboost.training.divided import threads_of
@@ -432,7 +432,7 @@ def errors(estimator, rows, validation, arguments, workers=None):
         counts[1] = mistakes(model, *validation_arrays, n_jobs)
     if workers is not None:
         workers.sum(counts)
-    if validation_arrays and not divided:  # after the sum, for which the others would wait
+    if validation_arrays and not divided:  # after the sum, so that the others do not wait
         counts[1] = mistakes(model, *validation_arrays, n_jobs)
     return counts[:, 0] / np.maximum(1, counts[:, 1])
 

@@ -201,9 +201,9 @@ def made(algorithm, params, n_rows):
 
 
 def train_fold(algorithm, params, X, y, train, held_out, names):
-    """Train one model and measure it on the rows held out: the metrics, rounds and seconds, and the warnings.
+    """Train a model and measure it on the held-out rows: metrics, rounds and seconds, and the warnings.
 
-    It runs in a process of its own.
+    It runs in a separate process.
     """
     from pymcboost.cli.validate import measure
 
@@ -283,7 +283,7 @@ def search(arguments, every, data, folds, names, by, note):
     with warnings.catch_warnings(), closing(pool(jobs)) as trained:
         warnings.filterwarnings(
             "ignore", r"\d+ tasks ", UserWarning
-        )  # joblib's, where a search ends early
+        )  # joblib's, if a search ends early
         for (i, k), (values, messages) in zip(tasks, trained, strict=True):
             for message in messages:
                 if message not in said:

@@ -13,13 +13,13 @@ from pymcboost.training.parameters import values_of
 
 
 class Curve:
-    """Error and log loss of rows held out after every round, of lists Hamming loss and cross-entropy; a callback."""
+    """Callback that measures held-out rows after every round: error and log loss, or the multi-label equivalents."""
 
     def __init__(self):
         self.rows = []
 
     def after_round(self, state):
-        """Measure the rows of the validation set named "held", the last of all."""
+        """Measure the validation set named "held", which comes last."""
         validation_set = state.validation.named("held")
         link = state.booster.probabilities
         scores = state.validation.scores[-len(validation_set.codes) :]
@@ -60,9 +60,9 @@ def folds_of(y, folds, seed):
 
 
 def measure(estimator, X, y, train, held_out, libsvm_c=None, **options):
-    """Train on some rows; the number of others that are predicted right, and error and log loss (or NaN) by name.
+    """Train on some rows, and return the number of correct predictions for others, and error and log loss by name.
 
-    Of an indicator the rows whose labels are all right, and the metrics of rows with any number of labels.
+    For multi-label data, a row is correct if all its labels are, and the metrics are the multi-label ones.
     """
     if libsvm_c is not None:
         estimator.C = libsvm_c * len(train)
@@ -77,9 +77,9 @@ def measure(estimator, X, y, train, held_out, libsvm_c=None, **options):
 
 
 def cross_validate(estimator, X, y, arguments):
-    """Print LIBSVM's line about the accuracy over all folds, then mean and deviation of the folds, and curves.
+    """Print LIBSVM's accuracy line over all folds, then mean and deviation over folds, and curves.
 
-    Of lists of labels the share of rows whose labels are all right, then the lines of ``mcboost-predict``.
+    For multi-label data, print the share of rows with all labels correct, then the lines of ``mcboost-predict``.
     """
     folds = arguments.cross_validation
     params = values_of(estimator)

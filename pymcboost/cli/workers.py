@@ -1,4 +1,4 @@
-"""Training on several processes started by mpiexec: each reads its part of the rows, and one writes the model."""
+"""Training in several processes started by mpiexec: each reads its part of the rows, and one writes the model."""
 
 from pymcboost.cli.console import UsageError, table_kind
 
@@ -71,9 +71,9 @@ def begin(arguments):
 
 
 def read_part(workers, arguments, note, allows_missing):
-    """The rows of the lines of the training file that begin in this process's range of its bytes.
+    """Read the lines of the training file that start in this process's range of its bytes.
 
-    Lines and rows have their numbers in the whole file in all messages.
+    Messages use the line and row numbers of the whole file.
     """
     from pymcboost.cli.rows import Rows, check_row_labels, check_values, rows_of_all
     from pymcboost.comm import before

@@ -19,7 +19,7 @@ __all__ = [
 
 
 def as_workers(comm: Any) -> Any:
-    """A communicator from None, one of those here, or one of mpi4py's."""
+    """Create a communicator from None, a communicator of this package, or one of mpi4py's."""
     if comm is None:
         return ALONE
     if hasattr(comm, "exchange") and hasattr(comm, "maximum"):
@@ -33,11 +33,17 @@ def as_workers(comm: Any) -> Any:
 
 
 def release(workers: Any, comm: Any) -> None:
-    """Free what `as_workers` has made of ``comm``, after a training without failure: all workers do it together."""
+    """Free the communicator that `as_workers` made from ``comm``, after a successful training.
+
+    All workers call it together.
+    """
     if workers is not comm and workers is not ALONE:
         workers.free()
 
 
 def hearing(workers: Any) -> AbstractContextManager[None]:
-    """What a training is in: Ctrl-C does not part workers that would wait for each other. See `MPIWorkers.hearing`."""
+    """Context of a training, in which Ctrl-C does not separate workers that wait for each other.
+
+    See `MPIWorkers.hearing`.
+    """
     return workers.hearing() if hasattr(workers, "hearing") else nullcontext()

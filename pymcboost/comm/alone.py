@@ -1,4 +1,4 @@
-"""One worker, which has all rows."""
+"""Communicator for a single worker, which has all rows."""
 
 
 class Alone:
@@ -37,7 +37,7 @@ class Alone:
     n_sums = n_bytes = 0
 
     def __reduce__(self):
-        """A copy of `ALONE` is `ALONE`, by which trainings without a communicator are known."""
+        """Keep `ALONE` a singleton when copied, because it marks trainings without a communicator."""
         return "ALONE" if self is ALONE else super().__reduce__()
 
     def sum(self, array, sure=False):

@@ -1,4 +1,4 @@
-"""Workers that XGBoost's collective connects, with Dask for example."""
+"""Communicator for workers that XGBoost's collective connects, for example with Dask."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ MISSING = (
 
 
 def collective():
-    """The module, or an error that names what to install."""
+    """Return XGBoost's module, or raise an error that says what to install."""
     try:
         from xgboost import collective as module
     except ImportError as error:
@@ -61,11 +61,11 @@ class CollectiveWorkers(Several):
         return bool(self._state(np.array([0, stop, *NO_OPERATION], dtype=np.int64))[1])
 
     def fail(self, error):
-        """See `Alone`: the connection ends with the worker."""
+        """See `Alone`; the connection ends with the worker."""
 
     def joined(self, array, lengths):
-        """See `Several`: each array at its place among zeros, added up."""
-        if array.dtype == np.uint8:  # which is not summed
+        """See `Several`; sums arrays of zeros with each worker's array at its position."""
+        if array.dtype == np.uint8:  # uint8 cannot be summed
             return self.joined(array.astype(np.int64), lengths).astype(np.uint8)
         arrays = np.zeros((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
         begin = lengths[: self.rank].sum()
@@ -83,7 +83,7 @@ class CollectiveWorkers(Several):
             operator = self._module.Op.MAX if operation == "max" else self._module.Op.SUM
             array[...] = self._module.allreduce(array, operator).reshape(
                 array.shape
-            )  # older versions give it flat
+            )  # older versions return a flat array
         return array
 
     def _here(self):

@@ -1,5 +1,5 @@
-"""Errors of workers."""
+"""Errors of distributed training."""
 
 
 class WorkerError(ConnectionError):
-    """Error if another worker of a distributed training has failed."""
+    """Raised if another worker of a distributed training has failed."""

@@ -1,4 +1,4 @@
-"""Workers that are processes of MPI."""
+"""Communicator for workers that are MPI processes."""
 
 import os
 import signal
@@ -12,21 +12,21 @@ import numpy as np
 from pymcboost.comm.errors import WorkerError
 from pymcboost.comm.several import NO_OPERATION, Several, operation
 
-# A message of a failed worker is cut to so many bytes.
+# Maximum number of bytes of a failed worker's message.
 LONGEST = 2000
-# A wait looks so often, offering its core to others each time, before it sleeps for so many seconds in between. Workers
-# that share cores sleep sooner: the one that is waited for needs the core.
+# While waiting, a worker polls this many times, and each time offers its core to others; then it sleeps between polls
+# for this many seconds. Workers that share cores sleep sooner, because the worker that they wait for needs the core.
 LOOKS = 2000
 LOOKS_SHARED = 1000
 SLEEP = 2e-5
 
 
-# Windows has no such call.
+# Windows has no such function.
 _offer = getattr(os, "sched_yield", lambda: None)
 
 
 def _cores():
-    """Cores that this process may be on, whatever is said of threads."""
+    """Number of cores on which this process may run, ignoring limits on threads."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -113,15 +113,15 @@ class MPIWorkers(Several):
         try:
             self._state(np.array([self.rank + 1, 0, *NO_OPERATION], dtype=np.int64), text)
         except WorkerError:
-            pass  # this worker has an error of its own
+            pass  # this worker has already failed with another error
 
     def free(self):
-        """Free the communicator, because MPI supports only some thousand. All workers call this last."""
+        """Free the communicator, because MPI supports only a few thousand. All workers call this last."""
         self._comm.Free()
 
     @contextmanager
     def hearing(self):
-        """A block of operations. Ctrl-C in it, also between them, is raised at a word of state, or at its end."""
+        """Context in which Ctrl-C is deferred: it is raised at the next exchange of states, or at the end."""
         main = threading.current_thread() is threading.main_thread()
         if (
             self.size == 1
@@ -141,12 +141,12 @@ class MPIWorkers(Several):
 
     def _hear(self, *_):
         if self._interrupted:
-            self._failed = True  # the others are not told
+            self._failed = True  # the others are not notified
             raise KeyboardInterrupt
         self._interrupted = True
 
     def _state(self, state, text=""):
-        """The largest of the words of state of all workers: failed, stop, and the number of an operation twice."""
+        """Maximum of the state words of all workers: failed, stop, and the number of an operation and its negative."""
         if self._failed:
             raise WorkerError("a worker has failed before; start again with a new communicator")
         if self._interrupted:

@@ -1,4 +1,4 @@
-"""What communicators of several workers have in common."""
+"""Base class of communicators for several workers."""
 
 import pickle
 import sys
@@ -8,48 +8,50 @@ import numpy as np
 
 from pymcboost.comm.errors import WorkerError
 
-# An operation is cut to so many bytes where it is named in an error.
+# Maximum number of bytes of an operation's name in an error.
 LONGEST_NAME = 200
-# What a word of state says where no operation follows it: the number of one, and its negative.
+# The two numbers of a state word if no operation follows: the number of the operation, and its negative.
 NO_OPERATION = (0, 0)
 
 
 def lengths(comm, n):
-    """How many of something every worker has, of which this one has n: int64 (size,)."""
+    """Collect a count from every worker, where this worker's is n: int64 (size,)."""
     n_of_worker = np.zeros(comm.size, dtype=np.int64)
     n_of_worker[comm.rank] = n
     return comm.sum(n_of_worker)
 
 
 def before(comm, n):
-    """How many of something the workers before this one have, of which this one has n."""
+    """Sum of the counts of the workers before this one, whose own count is n."""
     return int(lengths(comm, n)[: comm.rank].sum())
 
 
 def row_numbers(comm, n):
-    """Numbers of this worker's n rows among the rows of all: draws and folds go by them, not by where a row lies."""
+    """Global numbers of this worker's n rows. Draws and folds depend on these, not on how rows are divided."""
     return np.arange(n) + before(comm, n) if comm.row_number is None else comm.row_number
 
 
 def shares(sizes, n):
-    """Numbers of the first items of n workers, whose parts of the items are about equal, and of all: (n + 1,).
+    """Divide items among n workers into parts of about equal size.
 
-    sizes : array-like of int, of every item
+    Returns the first item of each worker, and the number of items: (n + 1,).
+
+    sizes : array-like of int, the size of each item
     """
     ends = np.cumsum(sizes, dtype=np.int64)
     owner = (
         (2 * ends - sizes) * n // (2 * ends[-1])
-    )  # the part in which the middle of the item lies
+    )  # the part that contains the middle of the item
     return np.searchsorted(owner, np.arange(n + 1))
 
 
 def operation(name, dtype, shape):
-    """An operation in words, which all workers must have alike."""
+    """Describe an operation, which must be the same on all workers."""
     return f"{name} of {np.dtype(dtype)} {tuple(shape)}"
 
 
 def caller():
-    """The function outside of pymcboost.comm that asks for an operation."""
+    """The function outside of pymcboost.comm that called an operation."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
         "pymcboost.comm"
@@ -59,7 +61,7 @@ def caller():
 
 
 def mismatch(operations):
-    """The error of workers of which some are in another operation than the others."""
+    """The error if some workers perform another operation than the others."""
     rank = next(
         i
         for i, operation_of_worker in enumerate(operations)
@@ -74,17 +76,18 @@ def mismatch(operations):
 
 
 class Several:
-    """`Alone`'s methods that follow from others.
+    """Methods of `Alone` that can be built from other methods.
 
-    A subclass has ``_reduce(array, how, counted=True)`` for how = "sum" and "max", ``joined(array, lengths)`` and
-    `check`. Every operation that is not sure begins with a word of state in which workers compare what they are about
-    to do: an operation, its dtype and its shape.
+    A subclass defines ``_reduce(array, how, counted=True)`` for how = "sum" and "max", ``joined(array, lengths)`` and
+    `check`. Every operation that is not ``sure`` starts with an exchange of state words, in which workers compare
+    what they are about to do: the operation, its dtype and its shape.
     """
 
     row_number = None
-    # Half of a scattered sum need not be sent, but what the shares give is one message more: at 10 Gbit/s and 30
-    # microseconds a step it pays from 150 kB on with 2 workers, and from 320 kB with 16. It is more, as workers wait
-    # for the slowest at every message: on one busy machine those of 400 kB were slower.
+    # Size in bytes from which a scattered sum is used. It sends half as much, but the results of the shares need one
+    # more message. At 10 Gbit/s and 30 microseconds per step, it pays off above 150 kB with 2 workers, and above 320
+    # kB with 16. The limit is higher because workers wait for the slowest at every message: on one busy machine,
+    # messages of 400 kB were slower.
     scattered = 1 << 20
 
     def sum(self, array, sure=False):
@@ -99,7 +102,7 @@ class Several:
         return self._reduce(array, "max")
 
     def check_operation(self, said):
-        """An error on all workers where they are not about to do the same, or where one has failed."""
+        """Check that all workers are about to do the same, and that none has failed; otherwise, all raise an error."""
         number = crc32(said.encode())
         state = self._state(np.array([0, 0, number, -number], dtype=np.int64))
         if state[2] != -state[3]:
@@ -113,7 +116,7 @@ class Several:
         return mismatch([row.tobytes().rstrip(b"\0").decode(errors="replace") for row in words])
 
     def sum_scatter(self, array, lengths, sure=False):
-        """See `Alone`: the sum of all is taken."""
+        """See `Alone`; takes this worker's part of the full sum."""
         begin = lengths[: self.rank].sum()
         n = lengths[self.rank]
         array[:n] = self.sum(array, sure)[begin : begin + n]

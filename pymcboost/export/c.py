@@ -64,7 +64,7 @@ def _usage(model, name):
 
 
 def _first_feature(model):
-    """What the first value of a row is, for a comment."""
+    """Describe the first value of a row, for a comment."""
     if model.feature_names is not None:
         return "in the order of the model's feature names"
     return f"row[0] is the feature with index {1 if model.index_base is None else model.index_base}"

@@ -1,16 +1,16 @@
-"""Pieces of C: names, numbers and arrays."""
+"""Building blocks of C source code: names, numbers and arrays."""
 
 import re
 
 import numpy as np
 
 WIDTH = 116
-# The longest string that every C99 compiler takes.
+# Maximum length of a string that every C99 compiler accepts.
 LONGEST = 4095
 
 
 def identifier(name):
-    """Return the name if names of C can begin with it, else refuse it."""
+    """Return the name if C identifiers can start with it; otherwise raise an error."""
     if not re.fullmatch(r"[A-Za-z]\w{0,39}", name, re.ASCII):
         raise ValueError(
             f"name={name!r} must be a C identifier: a letter, then at most 39 letters, digits "
@@ -20,7 +20,7 @@ def identifier(name):
 
 
 def number(value):
-    """An integer of an array as a constant."""
+    """Format an integer of an array as a C constant."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, int) and value == -(1 << 63):
         return "(-INT64_C(9223372036854775807) - 1)"
@@ -30,7 +30,7 @@ def number(value):
 
 
 def array(name, values, type_name=None):
-    """Lines that define a constant array of integers; one without numbers gets a 0, as C has no empty ones."""
+    """Lines that define a constant array of integers; an empty array gets a 0, because C has no empty arrays."""
     values = np.ravel(values)
     values = values if len(values) else np.zeros(1, values.dtype)
     type_name = type_name or f"{values.dtype.newbyteorder('=')}_t"
@@ -38,7 +38,7 @@ def array(name, values, type_name=None):
 
 
 def lines(head, items, tail):
-    """Lines with items between commas."""
+    """Format items, separated by commas, in lines."""
     out = [head]
     line = "   "
     for item in items:
@@ -50,7 +50,7 @@ def lines(head, items, tail):
 
 
 def string(text):
-    """A string of UTF-8 as a constant."""
+    """Format a UTF-8 string as a C constant."""
     data = text.encode()
     if len(data) > LONGEST:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What the readers of other libraries' models share: trees as the others number them, and as ours are."""
+"""Shared parts of the importers: trees as other libraries number them, and their conversion."""
 
 import os
 from typing import Any, NamedTuple, NoReturn
@@ -15,22 +15,22 @@ from pymcboost.threads import available_memory, counted, in_words
 
 MOST_CLASSES = 65535
 MOST_FEATURES = (1 << 31) - 1
-# Bytes of memory for each byte of a file: lists of numbers are larger than their digits.
+# Bytes of memory per byte of a file: lists of numbers take more room than their digits.
 MEMORY_A_BYTE = 6
 CHUNK = 1 << 20
-MARK = b"\xef\xbb\xbf"  # which some editors put before UTF-8
+MARK = b"\xef\xbb\xbf"  # byte order mark, which some editors write
 LARGEST = float(np.finfo(np.float32).max)
-# Times by which a tree may grow where unknown categories and missing values go different ways, and leaves that it may
-# always have.
+# Factor by which a tree may grow if unknown categories and missing values go different ways, and number of leaves
+# that is always allowed.
 MOST_COPIES = 32
 FEW_LEAVES = 10_000
 
 
 class Tree(NamedTuple):
-    """Nodes with the numbers of their children; ``leaf`` says which are leaves, and node 0 is the root.
+    """Nodes with the numbers of their children; ``leaf`` marks leaves, and node 0 is the root.
 
-    ``sets`` has the splits on categories: a `Set` by the number of the node, whose threshold is not read. ``shared``:
-    subtrees may have several parents, as `with_unknown_codes_left` makes them.
+    ``sets`` holds categorical splits, as a `Set` by node number; thresholds of these nodes are ignored. ``shared``:
+    whether subtrees may have several parents, as `with_unknown_codes_left` creates them.
     """
 
     left: np.ndarray
@@ -46,14 +46,17 @@ class Tree(NamedTuple):
 
 
 class Set(NamedTuple):
-    """Codes that go left (``left``), or all codes of the feature without these. Others go where missing values go."""
+    """Codes that go left if ``left``; otherwise all other codes of the feature do.
+
+    Unknown codes follow missing values.
+    """
 
     codes: np.ndarray
     left: bool
 
 
 def read_bytes(source):
-    """The bytes of a file, and its name for messages."""
+    """Read a file; return its bytes, and its name for messages."""
     if not isinstance(source, (str, bytes, os.PathLike)):
         raise TypeError(
             f"give a file or a booster, not {type(source).__name__}; fitted estimators have "
@@ -68,10 +71,10 @@ def read_bytes(source):
 
 
 def _read_what_fits(file, name):
-    """All bytes of a file or a pipe, if the free memory has room for what is made of them."""
+    """Read a file or a pipe, if the free memory suffices for the results."""
     room = available_memory()
     most = None if room is None else room // MEMORY_A_BYTE
-    size = os.fstat(file.fileno()).st_size  # 0 of a pipe
+    size = os.fstat(file.fileno()).st_size  # 0 for a pipe
     parts = []
     while most is None or size <= most:
         part = file.read(CHUNK)
@@ -91,9 +94,9 @@ def refuse(message: str) -> NoReturn:
 
 
 def preorder(tree, where):
-    """Splits and leaves of a tree from left to right, and the steps from splits to their right children.
+    """Splits and leaves of a tree from left to right, and the offsets from splits to their right children.
 
-    A shared subtree comes once for each of its parents.
+    A shared subtree occurs once for each of its parents.
     """
     left = tree.left.tolist()
     right = tree.right.tolist()
@@ -122,18 +125,18 @@ def preorder(tree, where):
 
 
 def with_unknown_codes_left(tree, nodes, where):
-    """The same tree where codes that are none of the levels go left at these splits, and missing values go right.
+    """Send unknown codes left at these splits, while missing values go right.
 
-    A set of a `Model` sends both the same way. So such a split becomes two, which share a subtree: a set, then numbers
-    against missing values; or codes beyond the set, then the set. The subtree with fewer leaves is the one that both
-    have. Negative numbers go one or the other way.
+    A set of a `Model` sends both the same way. So such a split becomes two splits that share a subtree: a set,
+    followed by numbers against missing values; or codes beyond the set, followed by the set. The smaller subtree is
+    the shared one. Negative numbers may go either way.
     """
     if not nodes:
         return tree
     splits, _, _ = preorder(tree, where)
     leaves = np.ones(
         len(tree.left), dtype=np.float64
-    )  # of the subtree of every node, with those that come twice
+    )  # of the subtree of every node, counting shared leaves repeatedly
     left, right, leaf, feature = (
         array.tolist() for array in (tree.left, tree.right, tree.leaf, tree.feature)
     )
@@ -187,7 +190,7 @@ def with_unknown_codes_left(tree, nodes, where):
 
 
 class Levels:
-    """The levels of categorical features: their names, and what these make of the codes of another library.
+    """Levels of categorical features: their names, and their codes in this model and in the other library.
 
     Parameters
     ----------
@@ -228,7 +231,7 @@ class Levels:
                     f"{shown}: a split uses the code {levels[j] - 1}, but there are only "
                     f"{counted(len(texts_of_levels), 'name')}"
                 )
-            if not texts_of_levels:  # a column without a value
+            if not texts_of_levels:  # a column without values
                 continue
             self._check(texts_of_levels, shown)
             order = sorted(range(len(texts_of_levels)), key=texts_of_levels.__getitem__)
@@ -244,7 +247,7 @@ class Levels:
 
     @staticmethod
     def _check(names, shown):
-        """Refuse names that a model file cannot hold."""
+        """Refuse names that a model file cannot store."""
         if len(names) > MOST_LEVELS:
             refuse(f"{shown}: there are {len(names)}, but a model supports at most {MOST_LEVELS}")
         seen_names = set()
@@ -266,9 +269,9 @@ class Levels:
                 )
 
     def sets(self, tree, splits):
-        """Bits of the sets of a tree, by the number of the split, as `TreesBuilder.add_tree` takes them.
+        """Bit sets of a tree by split number, as `TreesBuilder.add_tree` needs them.
 
-        Thresholds on named levels are sets, too: the order of the codes there is not that of the names.
+        Thresholds on named levels become sets, too, because codes are sorted differently there.
         """
         bits = {}
         if self.categories is None:
@@ -290,7 +293,7 @@ class Levels:
 
 
 def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, names=None):
-    """Model of trees; ``rounds`` has the number of trees of each.
+    """Create a model from trees; ``rounds`` holds the number of trees of each round.
 
     Its meta has ``score_error``: no score differs by more from the true one, which leaves of float64 add up to.
 
@@ -345,7 +348,7 @@ def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, na
 
 
 def sorted_labels(labels, n_classes):
-    """Labels of the classes in the order of a model file, and the place of every class among them.
+    """Class labels in the order of a model file, and the position of every class among them.
 
     Parameters
     ----------
@@ -383,14 +386,14 @@ def sorted_labels(labels, n_classes):
 
 
 def rounded(values, name, where):
-    """Numbers rounded to float32; refused where they are not finite in it."""
+    """Round numbers to float32; refuse those that are not finite in float32."""
     if not (np.abs(values) <= LARGEST).all():
         refuse(f"{where}: {name} is not finite as float32 (magnitude up to 3.4e38)")
     return values.astype(np.float32).astype(np.float64)
 
 
 def floats_below(values):
-    """The largest float32 that is not above each number: rows of float32 are on the same side of both."""
+    """The largest float32 not above each number: float32 rows are on the same side of both."""
     with np.errstate(over="ignore", invalid="ignore"):
         near = values.astype(np.float32)
         return np.where(
@@ -399,11 +402,11 @@ def floats_below(values):
 
 
 def floats_before(values):
-    """Numbers t of float32 for which ``x <= t`` is ``x < value``, for every x of float32 that is not subnormal.
+    """Float32 thresholds t for which ``x <= t`` means ``x < value``, for every float32 number x that is not subnormal.
 
-    They are the numbers just before, but -2^-126 in place of the subnormal ones below 0: some processes take these for
-    0, so that 0 would count as below 0. Bits are compared, since floats say nothing of subnormal numbers there. No x is
-    below minus infinity: there t is the lowest number, the only one that counts as below although it is not.
+    They are the preceding numbers, except that -2^-126 replaces negative subnormal numbers: some processes treat
+    these as 0, so 0 would count as negative. Bits are compared, because floats do not distinguish subnormal numbers
+    there. No x is below minus infinity: t is then the lowest number, the only x for which the result is wrong.
     """
     before = np.nextafter(values, np.float32(-np.inf))
     bits = before.view(np.uint32)
@@ -412,7 +415,7 @@ def floats_before(values):
 
 
 def count(value, name, low, high, where):
-    """An integer in a range."""
+    """Check an integer in a range."""
     try:
         number = None if isinstance(value, float) else int(value)
     except (TypeError, ValueError, OverflowError):

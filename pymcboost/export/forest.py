@@ -1,17 +1,17 @@
-"""The trees of a model for formats that have nodes, and leaves that vote for classes."""
+"""The trees of a model, for formats with nodes and with leaves that vote for classes."""
 
 import numpy as np
 
 from pymcboost.inspection.subject import model_of
 
-# Share of a sum of magnitudes by which a sum of float32 may be wrong for every term.
+# Relative error of a float32 sum per term.
 PRECISION = 2.0**-23
-# Numbers of a block of rows.
+# Number of values in a block of rows.
 BLOCK = 1 << 22
 
 
 def of_one_label(model):
-    """The `Model` that is meant; refused if its rows have any number of labels, or splits sets."""
+    """Return the `Model`; refuse multi-label models and splits on categories."""
     model = model_of(model)
     if model.link == "sigmoid":
         raise ValueError("exports support one label per row; this model is multi-label")
@@ -20,9 +20,9 @@ def of_one_label(model):
 
 
 def forest(model, target, also=""):
-    """Trees as a dump has them, at least one, and the code or None; all but sums over stumps and trees is refused.
+    """Trees in the form of a dump, at least one, and the code or None; only sums of stumps or trees are allowed.
 
-    ``also``: what else the target is written of, for the message.
+    ``also``: what else the target can store, for the message.
     """
     ensemble = model.ensemble
     if ensemble.KIND not in (1, 3) or ensemble.decoder != "linear":
@@ -42,7 +42,7 @@ def forest(model, target, also=""):
 
 
 def votes(value, tree, code):
-    """(class, value) of the votes of a leaf."""
+    """Votes of a leaf, as (class, value)."""
     if tree["class"] is None:
         return list(enumerate(value))
     if code is not None:
@@ -51,7 +51,7 @@ def votes(value, tree, code):
 
 
 def errors_of(model, X):
-    """For each row a bound on what its scores differ by where a runtime adds them up in float32.
+    """Bound, for each row, on the error of its scores if a runtime adds them in float32.
 
     Stumps and trees have one bound for all rows, see `error_of`. Those of a linear machine follow from the row x: d
     products and a bias are rounded, each at most d + 1 times, by 2^-24 of their magnitude at most, in any order. So an
@@ -87,7 +87,7 @@ def errors_of(model, X):
 
 
 def _sizes(X, rows, weight):
-    """Sums of the magnitudes of the products of some rows with the weights (d, K)."""
+    """For some rows, sums of the magnitudes of their products with the weights (d, K)."""
     if not hasattr(X, "indptr"):
         return np.abs(np.asarray(X[rows], dtype=np.float64)) @ weight
     ends = X.indptr[rows.start : rows.stop + 1]
@@ -99,7 +99,7 @@ def _sizes(X, rows, weight):
 
 
 def error_of(model, trees, code):
-    """Bound on what a sum of float32 differs by from a score."""
+    """Bound on the error of a score that is summed in float32."""
     size = np.abs(model.ensemble.bias.astype(np.float64))
     terms = np.ones(model.n_classes_)
     for tree in trees:

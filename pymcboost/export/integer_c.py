@@ -1,4 +1,4 @@
-"""Packed trees as a scorer in C whose scores are sums of integers, for processors without floating point."""
+"""Packed trees as C code with integer scores, for processors without floating point."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from pymcboost.export.ctext import array, identifier, lines, number, string
 from pymcboost.export.integers import Quantised, feature_type
 from pymcboost.model.packed import streams
 
-# The words in capitals stand for what differs from model to model.
+# Words in capitals are placeholders for what differs between models.
 COMMENT = """\
 /* trees: CLASSES classes, INPUTS features.
  * Written by pymcboost VERSION.
@@ -73,13 +73,13 @@ QUALIFIERint NAME_predict(const INPUT *x) {
     return best;
 }"""
 
-# What a leaf adds: to the score of the tree's class, or to those of all classes.
+# What a leaf adds to: the score of the tree's class, or the scores of all classes.
 ADD_ONE = "scores[CLASSOF] += NAME_value[NAME_bits(NAME_leaf, leaf * LEAFBITS, LEAFBITS)];"
 ADD_ALL = (
     "for (k = 0; k < CLASSES; k++) "
     "scores[k] += NAME_value[NAME_bits(NAME_leaf, (leaf * CLASSES + (uint32_t)k) * LEAFBITS, LEAFBITS)];"
 )
-# A number of more bits may not lie in 32 of them.
+# Numbers with more bits may not lie within 32 bits.
 MOST_BITS = 25
 
 
@@ -139,7 +139,7 @@ def to_integer_c(
 
 
 def _parts(quantised, name, qualifier, header):
-    """Yield the parts of the file, between which there is an empty line."""
+    """Yield the parts of the file, which are separated by empty lines."""
     model = quantised.model
     packed = streams(model._sections()["PACK"], model.n_classes_)
     widths = {**packed.widths, "split": sum(packed.split_widths)}
@@ -177,7 +177,7 @@ def _parts(quantised, name, qualifier, header):
 
 
 def _arrays(quantised, packed, widths):
-    """The constant arrays of the file by name."""
+    """Constant arrays of the file, by name."""
     arrays = {
         "bias": quantised.bias,
         "feature": packed.feature,
@@ -194,7 +194,7 @@ def _arrays(quantised, packed, widths):
 
 
 def _words(packed, widths, bits_of_floats):
-    """What the words in capitals of the loop stand for."""
+    """Replacements of the placeholders in the loop."""
     feature_bits, cut_bits, right_bits, *missing = packed.split_widths
     class_of = "NAME_bits(NAME_class, t * CLASSBITS, CLASSBITS)" if widths["class"] else "0"
     goes_left = " || (v == INT32_MAX && NAME_bits(NAME_split, bit + SPLITBITS - 1, 1))"
@@ -217,16 +217,16 @@ def _words(packed, widths, bits_of_floats):
 
 
 def _filled(text, words):
-    """The text with these words in place of those in capitals, and with those in what has taken their place."""
+    """Replace the placeholders in a text, also those in inserted text."""
     for word in ("ADD", "READ", "MISSING", " SIZES"):
         text = text.replace(word, words[word])
-    # In one go, as the name may be one of the words.
+    # In one pass, because the name may be equal to a placeholder.
     pattern = "|".join(sorted(words, key=len, reverse=True))
     return re.sub(pattern, lambda match: str(words[match[0]]), text)
 
 
 def _label_function(model, name, head):
-    """Lines of the function that knows the labels."""
+    """Lines of the function that returns labels."""
     values = model.classes_.tolist()
     are_integers = model.classes_.dtype.kind in "iu"
     items = map(number if are_integers else string, values)

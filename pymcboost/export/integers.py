@@ -1,4 +1,4 @@
-"""Packed trees whose scores are sums of integers: features, thresholds and leaves as such."""
+"""Packed trees with integer scores: features, thresholds and leaves as integers."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from pymcboost.export.forest import of_one_label
 TYPES = ("int8", "int16", "int32")
 FEATURES = ("uint8", "int8", "uint16", "int16", "int32")
 LARGEST = (1 << 31) - 1
-# Integers below it are exact in float32, which the model compares.
+# Smaller integers are exact in float32, which the model compares.
 EXACT = 1 << 24
 
 
@@ -47,7 +47,7 @@ def integer_labels(model: Any, integer: str, X: ArrayLike) -> NDArray[np.int64]:
 class Quantised:
     """Packed trees in integers: the type of the features, and leaves and bias as multiples of one step.
 
-    ``rows`` are those that the features' type is found with; None for the bits of float32.
+    ``rows`` determine the type of the features; None for the bits of float32.
     """
 
     def __init__(self, model, integer, rows=None):
@@ -66,7 +66,8 @@ class Quantised:
             self.rows = None if rows is None else np.asarray(rows, dtype=np.float32)
         trees = self.model.ensemble
         self.input, _ = feature_type(trees.threshold, self.rows)
-        # The largest leaf just fits its type. The largest sum fits 32 bits, after terms were rounded by up to a half.
+        # The largest leaf just fits its type. The largest sum fits 32 bits, even after each term was rounded by up to
+        # a half.
         largest_leaf = float(np.abs(trees.leaf).max(initial=0)) or 1.0
         largest_sum = (
             float(
@@ -89,11 +90,11 @@ class Quantised:
             )
 
     def leaves(self, values):
-        """Values of leaves as integers."""
+        """Convert leaf values to integers."""
         return np.rint(values.astype(np.float64) * self.scale).astype(self.integer)
 
     def labels(self, X):
-        """Numbers of the classes of rows."""
+        """Predicted class numbers of rows."""
         trees = self.model.ensemble
         leaf_of = self.model.apply(X)
         first = self._first_leaves()
@@ -107,11 +108,11 @@ class Quantised:
         return scores.argmax(axis=1)
 
     def unequal(self, X):
-        """How many of some rows have another class than with the model itself."""
+        """Number of rows whose predicted class differs from the model's."""
         return int((self.labels(X) != self.model.predict_codes(X)).sum())
 
     def comment(self):
-        """Yield lines about the numbers, for the file and for people."""
+        """Yield lines about the conversion, for the file and for users."""
         kinds = {"uint32_t": "the bits of float32"}
         yield f"Features are {kinds.get(self.input, self.input)}. A score of 1 is {self.scale:.9g} here."
         yield (
@@ -127,12 +128,12 @@ class Quantised:
             )
 
     def _first_leaves(self):
-        """Where the leaves of every tree begin, and the number of all."""
+        """First leaf of every tree, and the total number of leaves."""
         trees = self.model.ensemble
         return trees.offset + np.arange(len(trees) + 1)
 
     def _magnitudes(self, leaf, bias):
-        """For every class |bias| and the largest |leaf| of every tree that adds to it: no partial sum is larger."""
+        """For every class, |bias| plus the largest |leaf| of every tree: an upper bound of all partial sums."""
         trees = self.model.ensemble
         first = self._first_leaves()
         total = np.abs(bias)
@@ -146,7 +147,7 @@ class Quantised:
 
 
 def feature_type(threshold, rows):
-    """Type of the features in C, and the thresholds for it."""
+    """Type of the features in C, and the thresholds in this type."""
     if (
         rows is not None
         and rows.size

@@ -1,4 +1,4 @@
-"""Models of LightGBM, from the text that it saves."""
+"""Import of LightGBM models from their text format."""
 
 import json
 import os
@@ -26,8 +26,8 @@ from pymcboost.threads import counted
 
 OBJECTIVES = ("binary", "multiclass", "multiclassova")
 VERSIONS = ("v3", "v4")
-# Every line that LightGBM 3 and 4 write into models that can be imported. A file with another one is refused, since it
-# may change what the model computes.
+# All keys that LightGBM 3 and 4 write into models that can be imported. Files with other keys are refused, because
+# these may change what the model computes.
 HEAD_KEYS = {
     "tree", "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "objective",
     "feature_names", "monotone_constraints", "feature_infos", "tree_sizes",
@@ -39,13 +39,13 @@ TREE_KEYS = {
 }  # fmt: skip
 SET_KEYS = {"cat_boundaries", "cat_threshold"}
 OBJECTIVE_WORDS = {"num_class", "sigmoid"}
-# Words of all sets of a tree.
+# Maximum number of words of all sets of a tree.
 MOST_WORDS = 1 << 31
-# Values as near to 0 as this float32 are 0 to LightGBM.
+# LightGBM treats values up to this magnitude as 0.
 ZERO = np.float32(1e-35)
 NONE = 0
 ZEROS = 1
-# The parameter that lists the columns of codes, and the line with the categories of the frame.
+# The parameter with the columns of codes, and the line with the categories of the frame.
 CODED = re.compile(r"^\[categorical_feature: ([0-9,]+)\]$", re.MULTILINE)
 CATEGORIES = re.compile(r"^pandas_categorical:(.*)$", re.MULTILINE)
 
@@ -118,7 +118,7 @@ def from_lightgbm(
 
 
 def parsed(text, where, labels=None, category_columns=None):
-    """The model of a text."""
+    """Parse a text model."""
     text = text.replace("\r\n", "\n")
     blocks = text.split("\nTree=")
     head = fields(blocks[0])
@@ -198,7 +198,7 @@ def parsed(text, where, labels=None, category_columns=None):
 
 
 def named_levels(text, head, names, columns, where):
-    """Levels of the columns that were categories of a frame, by the number of the feature: dict of int to list."""
+    """Levels of categorical columns of a frame, by feature number: dict of int to list."""
     levels = levels_of_frame(text, where)
     if columns is not None:
         columns = sorted({column_number(column, names) for column in columns})
@@ -232,7 +232,7 @@ def named_levels(text, head, names, columns, where):
 
 
 def codes_trained_on(head):
-    """The largest code of every categorical feature, by its number: as feature_infos lists them."""
+    """Largest code of every categorical feature, by feature number, from feature_infos."""
     infos = enumerate(head.get("feature_infos", "").split(" "))
     listed = {
         j: info.split(":")
@@ -246,7 +246,7 @@ def codes_trained_on(head):
 
 
 def levels_of_frame(text, where):
-    """Levels of the columns that were categories, in the order of these: list of lists."""
+    """Levels of the categorical columns, in the order of the columns: list of lists."""
     lines = CATEGORIES.findall(text)
     if not lines:
         return []
@@ -264,7 +264,7 @@ def levels_of_frame(text, where):
 
 
 def column_number(column, names):
-    """Number of a column that the user has named."""
+    """Number of a column given by the user."""
     if isinstance(column, str):
         if column not in names:
             raise ValueError(
@@ -280,7 +280,7 @@ def column_number(column, names):
 
 
 def check_keys(keys, known_keys, name, where):
-    """Refuse a part of the file that has a key whose meaning is not known here."""
+    """Refuse a part of the file that has an unknown key."""
     for key in keys:
         if key and key not in known_keys:
             refuse(
@@ -290,13 +290,13 @@ def check_keys(keys, known_keys, name, where):
 
 
 def fields(block):
-    """The lines of a block as key -> value."""
+    """Parse the lines of a block into a dictionary of keys and values."""
     lines = block.split("\nend of trees")[0].split("\n")
     return {key: value for key, _, value in (line.partition("=") for line in lines)}
 
 
 def tree_of(block, where, cls):
-    """A tree, whose leaves come after its splits."""
+    """Parse a tree; its leaves come after its splits."""
     has = fields("number=" + block)
     n = count(has.get("num_leaves", "absent"), "num_leaves", 1, high=len(block), where=where)
     n_sets = count(has.get("num_cat", "0"), "num_cat", 0, high=n - 1, where=where)
@@ -311,7 +311,7 @@ def tree_of(block, where, cls):
         return whole_numbers(has, key, n - 1, low, high, where)
 
     left, right = (whole(f"{side}_child", -n, n - 2) for side in ("left", "right"))
-    # A leaf is ~number there, and comes after the n - 1 splits here.
+    # A leaf is ~number in the file; here, it comes after the n - 1 splits.
     left, right = (np.where(child < 0, n - 2 - child, child) for child in (left, right))
     feature, decision = whole("split_feature", 0, MOST_FEATURES - 1), whole("decision_type", 0, 255)
     threshold = numbers(has.get("threshold", ""), "threshold", n - 1, where)
@@ -319,7 +319,7 @@ def tree_of(block, where, cls):
     categorical = (decision & 1) > 0
     sets = sets_of(has, np.flatnonzero(categorical), threshold, n_sets, where)
     threshold = np.where(categorical, 0.0, threshold)
-    # Missing values and codes that are in no set go right.
+    # Missing values, and codes that are in no set, go right.
     decision = np.where(categorical, 0, decision)
     missing = decision >> 2 & 3
     default_left = (decision & 2) > 0
@@ -329,9 +329,9 @@ def tree_of(block, where, cls):
             f"{where}: zeros are treated as missing (zero_as_missing) and do not follow the "
             "threshold, which cannot be imported"
         )
-    # Where no value was missing in the training, NaN counts as 0.
+    # If training had no missing values, NaN counts as 0.
     nan_left = np.where(missing == NONE, zero_left & ~categorical, default_left)
-    # All that is 0 goes where 0 goes.
+    # All values that count as 0 go where 0 goes.
     around = np.where(zero_left, ZERO, np.nextafter(-ZERO, -LARGEST, dtype=np.float32))
     threshold = np.where(np.abs(threshold) <= ZERO, around, np.minimum(threshold, LARGEST))
     rest = np.zeros(n)
@@ -349,7 +349,7 @@ def tree_of(block, where, cls):
 
 
 def sets_of(has, nodes, threshold, n_sets, where):
-    """Codes that categorical splits send left, by the number of the split: bits of words, the lowest first."""
+    """Codes that categorical splits send left, by split number: bits of words, lowest first."""
     if not n_sets:
         if len(nodes):
             refuse(f"{where}: decision_type marks a categorical split, but num_cat is 0")
@@ -376,7 +376,7 @@ def sets_of(has, nodes, threshold, n_sets, where):
 
 
 def whole_numbers(has, key, n, low, high, where):
-    """So many integers in a range."""
+    """Parse ``n`` integers in a range."""
     values = numbers(has.get(key, ""), key, n, where)
     if ((values < low) | (values > high) | (values != np.floor(values))).any():
         refuse(f"{where}: {key} must hold integers from {low} to {high}")
@@ -384,7 +384,7 @@ def whole_numbers(has, key, n, low, high, where):
 
 
 def numbers(text, key, n, where):
-    """So many numbers, of which none is NaN."""
+    """Parse ``n`` numbers, none of which may be NaN."""
     try:
         values = np.array([float(word) for word in text.split()])
     except ValueError:

@@ -1,4 +1,4 @@
-"""A model for ONNX runtimes: an ensemble of trees whose leaves vote for several classes, or a product of matrices."""
+"""Export to ONNX: an ensemble of trees whose leaves vote for several classes, or a matrix product."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ import numpy as np
 from pymcboost._version import __version__
 from pymcboost.export.forest import error_of, forest, of_one_label, votes
 
-# Old enough for every runtime in use; trees are in the second.
+# Old enough for all current runtimes; trees are in the second set.
 OPSETS = (("", 17), ("ai.onnx.ml", 3))
 IR_VERSION = 8
-# Slopes of the softmax.
+# Factors of the scores in the softmax.
 LINKS = {"none": 1.0, "softmax": 1.0, "softmax2": 2.0}
-# A score divided by less may be infinite in float32, and probabilities NaN.
+# Division of a score by less may give infinity in float32, and then NaN as a probability.
 LEAST_TEMPERATURE = 1e-30
 
 
@@ -118,20 +118,20 @@ def to_onnx(model: Any) -> bytes:
 
 
 def _labels(model):
-    """The class labels in a type that ONNX has."""
+    """Class labels in a type that ONNX supports."""
     classes = model.classes_
     return classes.astype(np.int64) if classes.dtype.kind in "iu" else classes.astype(object)
 
 
 def _linear(node, model):
-    """Nodes and constants of a linear machine."""
+    """Nodes and constants for a linear machine."""
     ensemble = model.ensemble
     constants = {"coef": ensemble.coef, "intercept": ensemble.bias}
     return [node("Gemm", ["X", "coef", "intercept"], ["scores"], transB=1)], constants, None
 
 
 def _trees(node, model, trees, code):
-    """Node of stumps or trees, and a bound on what a score differs by."""
+    """Nodes for stumps or trees, and a bound on the error of a score."""
     columns = {
         name: [] for name in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids")
     }
@@ -165,7 +165,7 @@ def _trees(node, model, trees, code):
     attributes = {f"nodes_{name}": values for name, values in columns.items()}
     attributes |= {f"target_{name}": values for name, values in attribute_lists.items()}
     attributes |= {"n_targets": model.n_classes_, "domain": OPSETS[1][0]}
-    # Runtimes leave base_values out for classes without a vote.
+    # Runtimes ignore base_values for classes without a vote.
     nodes = [
         node("TreeEnsembleRegressor", ["X"], ["sums"], **attributes),
         node("Add", ["sums", "bias"], ["scores"]),

@@ -1,4 +1,4 @@
-"""Forests of scikit-learn, from the fitted estimator."""
+"""Import of scikit-learn forests from fitted estimators."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from pymcboost.export.foreign import LARGEST, MOST_CLASSES, Tree, floats_below, 
 from pymcboost.model.model import Model
 
 FORESTS = ("RandomForestClassifier", "ExtraTreesClassifier")
-# What scikit-learn 1.0 to 1.9 keeps of a node. A field of a later version may change where rows go.
+# Fields of a node in scikit-learn 1.0 to 1.9. A field of a later version may change where rows go.
 FIELDS = {
     "left_child", "right_child", "feature", "threshold", "impurity", "n_node_samples", "weighted_n_node_samples",
     "missing_go_to_left",
@@ -98,7 +98,7 @@ def from_sklearn(forest: Any, labels: Any = None) -> Model:
 
 
 def _tree(tree, where):
-    """A tree whose leaves hold the share of every class."""
+    """Convert a tree whose leaves hold the share of every class."""
     state = tree.__getstate__()
     for known_keys, keys in ((STATE, state), (FIELDS, state["nodes"].dtype.names)):
         for key in keys:
@@ -113,7 +113,7 @@ def _tree(tree, where):
     value = np.asarray(state["values"], dtype=np.float64)[:, 0, :]
     total = value.sum(
         axis=1, keepdims=True
-    )  # 1 from scikit-learn 1.3 on, before that the weight of the rows
+    )  # 1 from scikit-learn 1.3 on; before, the weight of the rows
     return Tree(
         nodes["left_child"].astype(np.int64),
         nodes["right_child"].astype(np.int64),

@@ -1,4 +1,4 @@
-"""A model for treelite, and so for the runtimes that read its format."""
+"""Export to treelite, and so to the runtimes that read its format."""
 
 from typing import Any
 

@@ -1,15 +1,15 @@
-"""Universal Binary JSON, as XGBoost writes it: objects, strings, numbers, and arrays of numbers of one type."""
+"""Reader of Universal Binary JSON as XGBoost writes it: objects, strings, numbers, and typed arrays."""
 
 import numpy as np
 
-# Markers of numbers, and their types in NumPy.
+# Markers of number types, and the NumPy types.
 TYPES = {b"i": ">i1", b"U": ">u1", b"I": ">i2", b"l": ">i4", b"L": ">i8", b"d": ">f4", b"D": ">f8"}
 WORDS = {b"Z": None, b"T": True, b"F": False}
 DEEPEST = 40
 
 
 def loads(data):
-    """The value that bytes hold; ValueError where they are damaged."""
+    """Decode a value from bytes; ValueError if they are damaged."""
     reader = _Reader(data)
     value = reader.value(reader.take(1), 0)
     if reader.position != len(data):
@@ -20,14 +20,14 @@ def loads(data):
 
 
 class _Reader:
-    """Bytes and a place in them."""
+    """Bytes with a position."""
 
     def __init__(self, data):
         self.data = data
         self.position = 0
 
     def take(self, n):
-        """The next n bytes."""
+        """Read the next n bytes."""
         if n > len(self.data) - self.position:
             raise ValueError(
                 f"byte {self.position}: {n} bytes should follow, but there are only "
@@ -37,14 +37,14 @@ class _Reader:
         return self.data[self.position - n : self.position]
 
     def numbers(self, marker, n):
-        """So many numbers of a type."""
+        """Read n numbers of a type."""
         if marker not in TYPES:
             raise ValueError(f"byte {self.position}: the marker {marker!r} is not supported")
         kind = np.dtype(TYPES[marker])
         return np.frombuffer(self.take(n * kind.itemsize), kind)
 
     def length(self):
-        """A number of bytes or items."""
+        """Read a number of bytes or items."""
         marker = self.take(1)
         n = int(self.numbers(marker, 1)[0]) if marker not in b"dD" else -1
         if n < 0:
@@ -52,11 +52,11 @@ class _Reader:
         return n
 
     def text(self):
-        """A string of UTF-8."""
+        """Read a UTF-8 string."""
         return self.take(self.length()).decode()
 
     def value(self, marker, depth):
-        """The value that a marker begins."""
+        """Read the value that a marker introduces."""
         if depth > DEEPEST:
             raise ValueError(f"byte {self.position}: values are nested more than {DEEPEST} deep")
         if marker in WORDS:
@@ -70,7 +70,7 @@ class _Reader:
         return self.object(depth) if marker == b"{" else self.numbers(marker, 1)[0].item()
 
     def array(self, depth):
-        """A list, or an array of numbers where they are of one type."""
+        """Read a list, or an array if all numbers have one type."""
         marker = self.take(1)
         values = []
         if marker == b"$":
@@ -88,7 +88,7 @@ class _Reader:
         return values
 
     def object(self, depth):
-        """A dictionary."""
+        """Read a dictionary."""
         values = {}
         while self.data[self.position : self.position + 1] != b"}":
             key = self.text()

@@ -1,4 +1,4 @@
-"""Models of XGBoost, from the JSON or UBJSON that it saves."""
+"""Import of XGBoost models from JSON or UBJSON."""
 
 import json
 import math
@@ -24,13 +24,13 @@ from pymcboost.model.model import Model
 
 BINARY = "binary:logistic"
 OBJECTIVES = (BINARY, "multi:softprob", "multi:softmax")
-# Share of a sum of magnitudes by which XGBoost's sums, in float32, may be wrong for every term.
+# Relative error per term of XGBoost's float32 sums.
 PRECISION = 2.0**-23
-# From this version on names of categories are whole: before, one that is not of ASCII took the ends of others.
+# From this version on, names of categories are complete: before, names that are not ASCII took the ends of others.
 WHOLE_NAMES = [3, 4]
 
-# Every key that the versions of XGBoost from 1.0 to 3.4 write. A key of a later version may change what a model
-# computes, so a file that has one is refused. Values that only training reads are listed and not looked at.
+# All keys that XGBoost 1.0 to 3.4 write. A key of a later version may change what a model computes, so files with
+# other keys are refused. Values that only training reads are listed, but not read.
 KEYS = {
     "the file": {"learner", "version"},
     "learner": {
@@ -124,7 +124,7 @@ def from_xgboost(source: "str | os.PathLike[str] | Any", labels: Any = None) -> 
 
 
 class _Reader:
-    """A model as dictionaries and lists, of which nothing is taken for granted."""
+    """A model as dictionaries and lists, none of which is trusted."""
 
     def __init__(self, contents, where):
         self.where = where
@@ -134,14 +134,14 @@ class _Reader:
         self.about = self.get(self.learner, "learner_model_param", dict)
 
     def get(self, dictionary, key, kind):
-        """A part of a dictionary, of a type."""
+        """Get an entry of a dictionary, and check its type."""
         value = dictionary.get(key) if isinstance(dictionary, dict) else None
         if not isinstance(value, kind):
             refuse(f"{self.where}: {key} is missing, or not what XGBoost writes")
         return value
 
     def model(self, labels):
-        """The model."""
+        """Build the model."""
         name = self.get(self.get(self.learner, "objective", dict), "name", str)
         if name not in OBJECTIVES:
             refuse(
@@ -166,7 +166,7 @@ class _Reader:
         d = count(
             self.about.get("num_feature"), "num_feature", 1, high=MOST_FEATURES, where=self.where
         )
-        # Before XGBoost 3.4, the booster "dart" had the trees in a booster of its own, and the weights beside it.
+        # Before XGBoost 3.4, the booster "dart" stored the trees in a nested booster, with the weights beside it.
         nested = kind == "dart" and "gbtree" in booster
         inner = self.get(self.get(booster, "gbtree", dict) if nested else booster, "model", dict)
         tree_parts = self.get(inner, "trees", list)
@@ -205,7 +205,7 @@ class _Reader:
         )
 
     def levels(self, inner, d):
-        """Levels of the columns that were categories of a frame, by the number of the feature: dict of int to list."""
+        """Levels of categorical columns of a frame, by feature number: dict of int to list."""
         cats = inner.get("cats")
         if cats is None:
             return {}
@@ -216,7 +216,7 @@ class _Reader:
         return {j: names for j, names in levels.items() if len(names)}
 
     def levels_of(self, part):
-        """Levels of one feature, text or integers; none where it is no category."""
+        """Levels of a feature, text or integers; empty if it is not categorical."""
         size = size_of(part.get("values")) if isinstance(part, dict) else 0
         if not size:
             return []
@@ -248,7 +248,7 @@ class _Reader:
             refuse(f"{self.where}: the category names are not UTF-8: {error}")
 
     def best(self, rounds, meta):
-        """The rounds that XGBClassifier predicts with: up to the best where training was stopped early."""
+        """The rounds that XGBClassifier uses to predict: with early stopping, up to the best one."""
         attributes = (
             self.get(self.learner, "attributes", dict) if "attributes" in self.learner else {}
         )
@@ -266,7 +266,7 @@ class _Reader:
         return rounds[:best]
 
     def weights(self, part, n):
-        """Factor of the leaves of every tree, which DART changes after a tree is grown."""
+        """Factors of the leaves of every tree, which DART changes after a tree is grown."""
         if "weight_drop" not in part:
             return np.ones(n)
         weights = self.numbers(part, "weight_drop", n, "iuf").astype(np.float64)
@@ -301,7 +301,7 @@ class _Reader:
         return steps.tolist()
 
     def bias(self, name, k, trained):
-        """Where the scores begin."""
+        """Initial scores."""
         text = self.get(self.about, "base_score", str)
         try:
             values = np.array([float(word) for word in text.strip("[]").split(",")])
@@ -319,16 +319,16 @@ class _Reader:
                 f"{self.where}: base_score is {text[:40]!r}; it must be a probability between 0 and 1"
             )
         if not trained and self.about.get("boost_from_average", "0") != "0":
-            # The score is still to be found from the labels; until then XGBoost takes it for a margin.
+            # base_score is not yet estimated from the labels; until then, XGBoost treats it as a margin.
             return np.array([0.0, values[0]])
-        # As XGBoost: in float32, and no nearer to 0 or 1 than a millionth.
+        # As in XGBoost: in float32, and at least a millionth away from 0 and 1.
         float32_one = np.float32(1)
         least = np.float32(1e-6)
         p = np.clip(np.float32(values[0]), least, float32_one - least)
         return np.array([0.0, 0.0 - np.float32(math.log(float32_one / p - float32_one))])
 
     def numbers(self, dictionary, key, n, kinds):
-        """An array of so many numbers."""
+        """Get an array of n numbers."""
         try:
             values = np.asarray(dictionary.get(key))
         except (ValueError, OverflowError, AttributeError):
@@ -340,7 +340,7 @@ class _Reader:
         return values
 
     def tree(self, part, t, cls, k, weight, levels):
-        """A tree, whose leaves hold a number or one for each class."""
+        """Convert a tree whose leaves hold a number, or one for each class."""
         where, self.where = self.where, f"{self.where}: tree {t}"
         about = self.get(part, "tree_param", dict)
         n = count(
@@ -398,7 +398,7 @@ class _Reader:
             cls=cls,
             sets=sets,
         )
-        # Levels that are unknown have no code there, and none in a frame here.
+        # Unknown levels have no code there, nor in a frame here.
         apart = [
             node for node in sets if not default_left[node] and int(feature[node]) not in levels
         ]
@@ -407,7 +407,7 @@ class _Reader:
         return tree
 
     def sets(self, tree, n, leaf):
-        """Codes that do not go left at categorical splits, by the number of the node."""
+        """Codes that do not go left at categorical splits, by node number."""
         kind = (
             self.numbers(tree, "split_type", n, "iu")
             if "split_type" in tree
@@ -450,7 +450,7 @@ class _Reader:
 
 
 def check_keys(part, name, where):
-    """Refuse a file of which a part has a key whose meaning is not known here."""
+    """Refuse a file if any part of it has an unknown key."""
     if not isinstance(part, dict):
         return
     for key, value in part.items():
@@ -465,5 +465,5 @@ def check_keys(part, name, where):
 
 
 def size_of(values):
-    """Number of items of a list, 0 where there is none."""
+    """Number of items of a list; 0 if it is not a list."""
     return len(values) if hasattr(values, "__len__") else 0

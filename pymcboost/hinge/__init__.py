@@ -1,1 +1,1 @@
-"""HingeBoost.OC: rounds of columns and machines, first columns, solvers of the machines, kernels, data."""
+"""HingeBoost.OC: rounds of code columns and machines, initial columns, SVM solvers, kernels and data."""

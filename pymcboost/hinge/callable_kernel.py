@@ -1,4 +1,4 @@
-"""Machines whose kernel is a Python function: they score like others, and are neither saved nor pickled."""
+"""Machines whose kernel is a Python function: they predict like others, but cannot be saved or pickled."""
 
 import pickle
 from collections.abc import Callable
@@ -24,7 +24,7 @@ REFUSED = (
 
 @dataclass(frozen=True, eq=False)
 class CallableMachine(Machine):
-    """Support vectors and coefficients of a kernel that is a function."""
+    """Support vectors and coefficients of a machine with a callable kernel."""
 
     kernel: Callable[..., Any]
     support: np.ndarray
@@ -48,7 +48,7 @@ class CallableMachine(Machine):
 
 
 class CallableKernelModel(Calibration):
-    """The model of a callable kernel: it scores as a `Model` does, and refuses to be saved."""
+    """Model with a callable kernel: predicts like a `Model`, but cannot be saved."""
 
     has_stages = False
     is_machine = True
@@ -108,17 +108,17 @@ class CallableKernelModel(Calibration):
         return parts / parts.sum(axis=1, keepdims=True)
 
     def staged_decision_function(self, X):
-        """There are no stages."""
+        """Not available: there are no stages."""
         raise ValueError(
             "this model is a kernel machine that merges all rounds, so it has no stages"
         )
 
     def to_bytes(self, layout=None, leaves=None):
-        """Refused: a function is not part of a file."""
+        """Not available: a file cannot store a function."""
         raise ValueError(REFUSED)
 
     def save(self, path, layout=None, leaves=None):
-        """Refused: a function is not part of a file."""
+        """Not available: a file cannot store a function."""
         raise ValueError(REFUSED)
 
     def __getstate__(self):

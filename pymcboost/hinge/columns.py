@@ -1,4 +1,4 @@
-"""Columns that colour the classes by what is to be separated: random ones, pairs, and max-cut.
+"""Code columns, which colour the classes by the residuals: random columns, pairs, and max-cut.
 
 All of them look at the pair weights W (K, K), symmetric with zero diagonal: W[a, b] is the sum of the residuals of the
 rows of class a towards b and of those of b towards a. A column that puts a and b on different sides cuts W[a, b]; the
@@ -10,14 +10,15 @@ import numpy as np
 
 from pymcboost._kernels import output_codes
 
-# Of the low-rank solution of max-cut: sweeps over the classes at most, relative gain to go on, and roundings tried.
+# Low-rank max-cut: maximum number of sweeps over the classes, minimum relative gain per sweep, and number of
+# roundings.
 SWEEPS = 100
 LEAST_GAIN = 1e-6
 ROUNDINGS = 100
 
 
 def pair_weights(rho, y):
-    """Pair weights of residuals.
+    """Pair weights from residuals.
 
     Parameters
     ----------
@@ -54,12 +55,12 @@ def cut(weights, columns):
 
 
 def one_vs_all(k, n_classes):
-    """The column +1 for class k, -1 for all others: int8 (K,)."""
+    """Column with +1 for class k and -1 for all others: int8 (K,)."""
     return np.where(np.arange(n_classes) == k, 1, -1).astype(np.int8)
 
 
 def best_random(weights, n_columns, rng):
-    """The column that cuts most of ``n_columns`` random ones with two colours; the first one where they tie.
+    """The best cut of ``n_columns`` random columns with two colours; the first one wins ties.
 
     Parameters
     ----------
@@ -81,7 +82,7 @@ def best_random(weights, n_columns, rng):
 
 
 def best_pair(weights):
-    """The column +1, -1 for the two classes of the largest weight and 0 for the others: int8 (K,)."""
+    """Column with +1 and -1 for the two classes with the largest weight, and 0 for the others: int8 (K,)."""
     upper = np.where(np.triu(np.ones_like(weights, dtype=bool), 1), weights, -np.inf)
     a, b = np.unravel_index(upper.argmax(), upper.shape)
     column = np.zeros(len(weights), dtype=np.int8)
@@ -91,7 +92,7 @@ def best_pair(weights):
 
 
 def max_cut(weights, rng):
-    """A column of a large cut: the semidefinite relaxation at low rank, and the best of its random roundings.
+    """A column with a large cut: the low-rank semidefinite relaxation, and the best of its random roundings.
 
     Each class has a unit vector; they turn, one at a time, against the weighted sum of the others, which solves the
     relaxation for ranks above sqrt(2 K). A random hyperplane makes two colours of them, which single flips improve.
@@ -136,7 +137,7 @@ def max_cut(weights, rng):
 
 
 def _flip(weights, column):
-    """Single flips that cut more, the best first; both colours stay in use."""
+    """Flip single classes, the best first, as long as the cut grows; both colours stay in use."""
     while True:
         # Flipping k adds sum_b W[k, b] mu_k mu_b to the cut.
         gain = column * np.einsum("ab,b->a", weights, column)

@@ -1,4 +1,4 @@
-"""The margin-rescaled SVM by steps of our own: pairwise ones on a kernel in memory, coordinate ones on rows."""
+"""The built-in solver of the margin-rescaled SVM: pairwise steps on a kernel in memory, or coordinate steps on rows."""
 
 import numpy as np
 
@@ -15,28 +15,29 @@ from pymcboost.hinge.dual import (
     violation_of,
 )
 
-# Epochs of coordinate steps before the free variables are solved for at once, if there are at most so many, with this
-# share of their mean diagonal added.
+# After this many epochs of coordinate steps, the free variables are solved for together, if there are at most
+# MOST_FREE, with this share of their mean diagonal added.
 EPOCHS = 300
 MOST_FREE = 500
 NEWTON_STEPS = 200
 RIDGE = 1e-10
-# Entries of X that a solve may visit, each row with these more: a second or two. A step on the free variables counts as
-# many as take its time.
+# Maximum number of entries of X that a solve may visit, where each row counts VISIT more: a second or two. A step on
+# the free variables counts by the time it takes.
 MAX_VISITS = 2_000_000_000
 VISIT = 32
 NEWTON_VISIT = 1 / 16
-# Features count as not scaled: a mean above FAR times its deviation, or a deviation above WIDE times the least.
+# Features count as not scaled if a mean is above FAR times its deviation, or a deviation above WIDE times the
+# smallest.
 FAR = 1e3
 WIDE = 1e5
-# Pairwise steps of a solve.
+# Maximum number of pairwise steps of a solve.
 MAX_STEPS = 10_000_000
-# Entries of K or X from one look for Ctrl-C to the next: some 50 ms.
+# Number of entries of K or X between two checks for Ctrl-C: about 50 ms.
 PORTION = 20_000_000
 
 
 class DenseKernel:
-    """Pairwise steps on a kernel in memory (float32), from the multipliers of an earlier problem where that helps.
+    """Pairwise steps on a float32 kernel in memory, started from the multipliers of an earlier problem if that helps.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ class DenseKernel:
 
     @staticmethod
     def bytes_of(m):
-        """What it takes for m rows."""
+        """Memory for m rows, in bytes."""
         return 4 * m * m + 80 * m
 
     def __init__(self, m, block, n_threads=1):
@@ -68,7 +69,7 @@ class DenseKernel:
         return sums
 
     def solve(self, sign, d, c, tol, start=None):
-        """Solve one problem; see `libsvm.LibsvmKernel.solve`. ``start``: beta (m,) of an earlier one, or None."""
+        """Solve one problem; see `libsvm.LibsvmKernel.solve`. ``start``: beta (m,) of an earlier problem, or None."""
         m = self.m
         n = self.n
         target = np.zeros(n)
@@ -118,7 +119,7 @@ class DenseKernel:
 
 
 class LinearRows:
-    """Coordinate steps on the rows of X, without a kernel: O(d) memory besides X, a row per step.
+    """Coordinate steps on the rows of X, without a kernel: O(d) memory besides X, one row per step.
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ class LinearRows:
         return sums
 
     def solve(self, sign, d, c, tol, start=None):
-        """Solve one problem; see `libsvm.LibsvmKernel.solve`. ``start``: beta (m,) of an earlier one, or None."""
+        """Solve one problem; see `libsvm.LibsvmKernel.solve`. ``start``: beta (m,) of an earlier problem, or None."""
         target = sign * d
         lo, hi = bounds(sign, c)
         beta = np.zeros(self.m)
@@ -204,7 +205,7 @@ class LinearRows:
                     beta, target, lo, hi=hi, bias=bias, most=self._most - work
                 )
                 work += taken
-            w = np.zeros(self.d)  # anew, without the rounding of all steps
+            w = np.zeros(self.d)  # recomputed, without the rounding errors of all steps
             self._rows.add(beta, w)
             sums = self._scores(w)
             E = target - sums
@@ -212,7 +213,7 @@ class LinearRows:
             if violation <= tol or inner < rounding:
                 break
             if work >= self._most:
-                self._most = EPOCHS * self.m * self._row  # the next ones would go the same way
+                self._most = EPOCHS * self.m * self._row  # further solves would need as long
                 break
             if max(left, residual) <= inner:
                 inner /= 4
@@ -229,7 +230,7 @@ class LinearRows:
         )
 
     def _warn_unscaled(self):
-        """Say it at once when a solve does not converge soon and the features are the reason."""
+        """Warn as soon as a solve converges slowly because features are not scaled."""
         if self._warned:
             return
         self._warned = True
@@ -265,7 +266,7 @@ class LinearRows:
 
 
 def unscaled(X):
-    """A feature whose numbers are far from 0 for their spread, or spread far wider than others, and words for it."""
+    """Find and describe a feature whose mean is large for its spread, or whose spread is far larger than others'."""
     sparse = hasattr(X, "indptr")
     mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
     square = X.astype(np.float64).power(2) if sparse else np.square(X, dtype=np.float64)
@@ -291,7 +292,7 @@ def unscaled(X):
 
 
 def _balance(beta, E, lo, hi):
-    """Make the sum of beta vanish at the least cost: where the gradient says that beta matters least."""
+    """Make the sum of beta 0 at the lowest cost, by changing beta where the gradient shows that it matters least."""
     excess = float(beta.sum())
     if excess > 0:
         order = np.argsort(E, kind="stable")

@@ -1,4 +1,4 @@
-"""Training data of linear and kernel machines, and the machine as it grows round by round."""
+"""Training data of linear and kernel machines, and builders of machines, which grow by rounds."""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ def _refuse(needed, task, remedy):
 
 
 class MachineData:
-    """Rows with positive weight as float32, scaled where asked, and their class codes.
+    """Rows with positive weight as float32, optionally scaled, and their class codes.
 
     Parameters
     ----------
@@ -55,8 +55,8 @@ class MachineData:
         self.y = np.ascontiguousarray(y[self.rows], dtype=np.int32)
         self.weight = np.ones(self.n_rows)
         self.sparse = hasattr(X, "indptr")
-        # Features, in float64 while they are scaled; bounds and weights of the features; their sums by class, and the
-        # model.
+        # Memory for the features, in float64 while they are scaled; bounds and weights of the features; their sums by
+        # class, and the model.
         entries = X.nnz if self.sparse else self.n_rows * self.n_features
         _refuse(
             16 * entries + self.n_features * (40 + 20 * n_classes),
@@ -105,18 +105,18 @@ class MachineData:
         return Scale.from_range(-largest, largest)
 
     def weighted_sum(self, weight):
-        """Sum of the rows times their weights (m,): float64, added in the order of the rows on every CPU."""
+        """Sum of the rows times their weights (m,): float64, added in the same order on every CPU."""
         total = np.zeros(self.features.shape[1])
         svmdual.Rows(np.ascontiguousarray(self.features)).add(weight, total)
         return total
 
 
 class LinearBuilder:
-    """Rounds of F += mu g with g(x) = w.x + b, over scaled features where there is a scale.
+    """Rounds of F += mu g with g(x) = w.x + b, over scaled features if there is a scale.
 
-    With ``n_rounds``, refuses more than there is memory for. A round of few features keeps only those: with sparse rows
-    (``entries`` of them in all) no round needs more than they have. Weights of rounds are those of ``columns``, or of
-    all features.
+    With ``n_rounds``, it refuses to start if that many rounds do not fit into memory. A round with few nonzero
+    weights stores only those: with sparse rows (``entries`` in total), no round needs more than the rows have.
+    Weights of rounds refer to ``columns``, or to all features.
     """
 
     def __init__(self, n_classes, n_features, scale, n_rounds=0, entries=None, columns=None):
@@ -136,12 +136,12 @@ class LinearBuilder:
         return len(self._rounds)
 
     def extend(self, machine, n_rounds):
-        """Begin with a machine of that many rounds, which are not told apart any more."""
+        """Start with a machine that merges this number of rounds."""
         self._base = machine
         self._rounds = [None] * n_rounds
 
     def add(self, column, solution, w):
-        """Add a round; ``solution`` is that of f = 2 g."""
+        """Add a round; ``solution`` is for f = 2 g."""
         features = np.flatnonzero(w)
         if 2 * len(features) > len(w):
             features = slice(None)
@@ -152,7 +152,7 @@ class LinearBuilder:
         self._rounds.append(None)
 
     def truncate_rounds(self, n):
-        """Go back to the first n rounds; not into the machine that the builder began with."""
+        """Go back to the first n rounds, but not into the machine with which the builder started."""
         del self._rounds[n:]
 
     def tail(self, start):
@@ -166,7 +166,7 @@ class LinearBuilder:
     current = freeze
 
     def rounds(self):
-        """Machines that add up to the one so far, which is one: rounds are merged."""
+        """Yield the whole machine, because rounds are merged."""
         yield self.freeze()
 
     def _sum(self, rounds, base):
@@ -178,7 +178,9 @@ class LinearBuilder:
                 coef[k, features] += column[k] * w
             intercept += column * b
         if columns is not None:
-            few = coef  # rounded here, of millions of columns few have a number; a scale is folded in double precision
+            # rounded here, because few of possibly millions of columns are nonzero; a scale is applied in double
+            # precision
+            few = coef
             coef = np.zeros(self._shape, dtype=np.float32 if self._scale is None else np.float64)
             with np.errstate(over="ignore"):
                 coef[:, columns] = few
@@ -192,7 +194,7 @@ class LinearBuilder:
 
 
 class KernelBuilder(LinearBuilder):
-    """Rounds of F += mu g with g(x) = sum_i beta_i K(x, x_i) + b over one pool of rows."""
+    """Rounds of F += mu g with g(x) = sum_i beta_i K(x, x_i) + b, over a common pool of rows."""
 
     def __init__(self, n_classes, features, scale, make):
         self._n_classes = n_classes
@@ -203,7 +205,7 @@ class KernelBuilder(LinearBuilder):
         self._rounds = []
 
     def add(self, column, solution, w):
-        """Add a round; ``solution`` is that of f = 2 g."""
+        """Add a round; ``solution`` is for f = 2 g."""
         rows = np.flatnonzero(solution.beta)
         self._rounds.append((column, rows, solution.beta[rows] / 2, solution.bias / 2))
 
@@ -224,7 +226,7 @@ class KernelBuilder(LinearBuilder):
 
 
 def _pool(support, coef, base):
-    """Support vectors and coefficients with those of a machine added; equal vectors stand once."""
+    """Merge the support vectors and coefficients of a machine into these; equal vectors occur once."""
     place = {row.tobytes(): i for i, row in reversed(list(enumerate(support + np.float32(0))))}
     coef = coef.copy()
     new_vectors = []

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-# Kernel rows made at once.
+# Number of kernel rows that are computed at once.
 BLOCK = 256
-# What rounding to float32, in LIBSVM's cache and in kernels in memory, may add to a violation, relative to the sums.
+# Possible violation due to rounding to float32, in LIBSVM's cache and in kernels in memory, relative to the sums.
 ROUNDING = 1e-5
 
 
@@ -28,9 +28,9 @@ ROUNDING = 1e-5
 class Solution:
     """An optimum: signed dual variables ``beta`` (m,), ``bias``, scores ``f`` (m,) of the rows, and ``norm2`` = |w|^2.
 
-    ``weights`` (d,) is w where rows were given in place of a kernel, else None; ``violation`` of the optimality
-    conditions; ``n_iter`` pairwise steps (rows visited, for coordinate steps). ``short``: whether the solver stopped
-    before its tolerance.
+    ``weights`` (d,) is w if the solver was given rows instead of a kernel, else None; ``violation`` is that of the
+    optimality conditions; ``n_iter`` counts pairwise steps, or rows visited by coordinate steps. ``short``: whether
+    the solver stopped before it reached its tolerance.
     """
 
     beta: np.ndarray
@@ -58,19 +58,19 @@ class Solution:
 
 
 def dot(a, b):
-    """Inner product, not by BLAS: its sums depend on the CPU."""
+    """Inner product without BLAS, whose sums depend on the CPU."""
     return float(np.einsum("i,i->", a, b))
 
 
 def violation_of(beta, E, lo, hi):
-    """By how much a feasible beta with gradient E misses the optimality conditions, and the interval of the bias."""
+    """Violation of the optimality conditions by a feasible beta with gradient E, and the interval of the bias."""
     low = E[beta < hi].max(initial=-np.inf)
     high = E[beta > lo].min(initial=np.inf)
     return max(0.0, float(low - high)), float(low), float(high)
 
 
 def bias_of(beta, E, lo, hi):
-    """LIBSVM's bias: the mean gradient of the free variables, else the middle of what the others allow."""
+    """LIBSVM's bias: the mean gradient of the free variables, or else the middle of the allowed interval."""
     free = (beta > lo) & (beta < hi)
     if free.any():
         return float(E[free].mean())
@@ -81,12 +81,12 @@ def bias_of(beta, E, lo, hi):
 
 
 def bounds(sign, c):
-    """The least and the largest beta."""
+    """Lower and upper bounds of beta."""
     return np.where(sign < 0, -c, 0.0), np.where(sign > 0, c, 0.0)
 
 
 def restart(start, lo, hi):
-    """Bring the multipliers of another problem on the same rows within these bounds and into balance."""
+    """Fit the multipliers of another problem on the same rows to these bounds, and balance them; None if impossible."""
     alpha = np.minimum(np.abs(start), hi - lo)
     beta = np.where(hi > 0, alpha, -alpha)
     up = beta[beta > 0].sum()
@@ -99,5 +99,5 @@ def restart(start, lo, hi):
 
 
 def is_short(violation, tol, f):
-    """Whether a solver has stopped short of tol by more than rounding."""
+    """Whether a solver has missed tol by more than rounding."""
     return bool(violation > tol + ROUNDING * (1 + np.abs(f).max(initial=0)))

@@ -1,4 +1,4 @@
-"""Kernels of rows, with the same bits on every CPU."""
+"""Kernel functions, with the same bits on every CPU."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def kernel_block(X, Z, kernel, gamma, coef0, degree):
     if callable(kernel):
         return _called(kernel, X, Z)
     X, Z = np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(Z, dtype=np.float64)
-    # Not by BLAS: its sums depend on the CPU.
+    # Without BLAS, whose sums depend on the CPU.
     products = np.empty((len(X), len(Z)))
     _products.products(X, Z, products)
     if kernel == "linear":
@@ -39,7 +39,7 @@ def kernel_block(X, Z, kernel, gamma, coef0, degree):
 
 
 def _called(kernel, X, Z):
-    """Values of a kernel that is a function, checked. It cannot change the rows."""
+    """Call a kernel function and check its values. It gets copies, so it cannot change the rows."""
     returned = kernel(np.array(X), np.array(Z))
     values = np.asarray(returned)
     shape = (len(X), len(Z))
@@ -64,7 +64,7 @@ def _called(kernel, X, Z):
 
 
 def _power(base, degree):
-    """base^degree by squaring: NumPy's power depends on the CPU."""
+    """Compute base^degree by squaring, because NumPy's power depends on the CPU."""
     result = None
     with np.errstate(over="ignore", invalid="ignore"):
         while degree:

@@ -1,4 +1,4 @@
-"""The margin-rescaled SVM by LIBSVM's C-SVC, used as it is."""
+"""The margin-rescaled SVM, solved by an unmodified LIBSVM as a C-SVC."""
 
 import _thread
 import ctypes
@@ -10,25 +10,26 @@ import numpy as np
 from pymcboost._kernels import svmdual
 from pymcboost.hinge.dual import BLOCK, Solution, bounds, dot, is_short, violation_of
 
-# Bytes per kernel entry: LIBSVM's nodes, and what it caches of them at most.
+# Bytes per kernel entry: LIBSVM's nodes, and the maximum in its cache.
 NODE = 16
 CACHED = 4
 LARGEST_CACHE = 2 << 30
-# The anchors' own entries are this many times what the gradient of an anchor can otherwise reach.
+# The anchors' own entries are this many times the largest value that an anchor's gradient can otherwise reach.
 ANCHOR_MARGIN = 10.0
-# LIBSVM adds in float32. Where this may move a gradient by more, its steps end at its own bound, and lead nowhere.
+# LIBSVM adds in float32. If that may change a gradient by more than this, its steps stop only at its own limit,
+# without a useful result.
 HOPELESS = 1e9
 ROUNDED = 2.0**-24
-# Solves of at most so many rows, in which no gradient moves by more, take well below a second: Ctrl-C waits for them.
-# The others go to a thread, which costs a tenth of such a solve.
+# Solves with at most FEW rows, in which no gradient changes by more than EASY, take well below a second, so Ctrl-C
+# waits for them. Other solves run in a thread, which costs a tenth of such a short solve.
 FEW = 2000
 EASY = 1e3
-# Seconds between two looks for Ctrl-C, where a system does not end the wait for it.
+# Seconds between checks for Ctrl-C, on systems where it does not end the wait.
 LOOK = 0.1
 
 
 def is_installed():
-    """Whether the package libsvm-official is there, and its library can be loaded."""
+    """Whether the package libsvm-official is installed and its library can be loaded."""
     try:
         import_svm()
     except ImportError:
@@ -37,12 +38,12 @@ def is_installed():
 
 
 def import_svm():
-    """LIBSVM's module; ImportError where it, or the library it loads, is missing."""
+    """Import LIBSVM's module; ImportError if the module, or the library that it loads, is missing."""
     try:
         from libsvm import svm
     except ImportError:
         raise
-    except Exception as error:  # what it raises itself where there is no library
+    except Exception as error:  # it raises another error if there is no library
         raise ImportError(str(error)) from None
     return svm
 
@@ -52,7 +53,7 @@ def _address(function):
 
 
 class _Worker:
-    """A thread for solves, kept for the next one: to start it, and those of OpenMP in it, takes as long as some."""
+    """A thread for solves, which is reused, because starting it and its OpenMP threads takes as long as some solves."""
 
     def __init__(self):
         self.process = os.getpid()
@@ -60,7 +61,7 @@ class _Worker:
         self._task = None
         self._has_task = _thread.allocate_lock()
         self._has_task.acquire()
-        # Of this module, whose threads do not keep the process from its exit, and are started without a wait.
+        # The low-level module starts threads without waiting, and they do not delay the exit of the process.
         _thread.start_new_thread(self._run, ())
 
     def _run(self):
@@ -76,7 +77,7 @@ class _Worker:
             del work, arguments, results, done
 
     def do(self, *task):
-        """Call ``work(*arguments)``, append its result and its error to a list, and release a lock."""
+        """Call ``work(*arguments)``, append its result and error to a list, and release a lock."""
         self._task = task
         self._has_task.release()
 
@@ -85,14 +86,14 @@ _worker = None
 
 
 def _interruptible(work, *arguments):
-    """``work(*arguments)``, which Ctrl-C leaves at once: it then ends by itself, in a thread that nobody waits for.
+    """Call ``work(*arguments)`` so that Ctrl-C returns at once; the call then finishes in an abandoned thread.
 
-    Signals come to the main thread alone, so that in others, and where no thread can be started, it is called as it is.
+    Signals reach only the main thread, so in other threads, and if no thread can be started, it is called directly.
     """
     global _worker
     if threading.current_thread() is not threading.main_thread():
         return work(*arguments)
-    worker, _worker = _worker, None  # where Ctrl-C comes, it is not taken again
+    worker, _worker = _worker, None  # after Ctrl-C, it is not used again
     try:
         worker = worker if worker is not None and worker.process == os.getpid() else _Worker()
     except RuntimeError:
@@ -114,11 +115,13 @@ def _interruptible(work, *arguments):
             raise error
         return result
     finally:
-        del error  # which holds this frame
+        del error  # it refers to this frame
 
 
 class LibsvmKernel:
-    """LIBSVM on one kernel, for any number of problems: the kernel is written once, each solve rewrites the anchors.
+    """LIBSVM on one kernel, for any number of problems.
+
+    The kernel is written once, and each solve rewrites the anchors.
 
     LIBSVM is used as it is. Two points at the end, a+ (label +1) and a- (label -1), have with row i the kernel values
     +-s_i (1 - d_i) / 2c and among themselves a matrix with a negative eigenvalue, so that both multipliers go to their
@@ -137,7 +140,7 @@ class LibsvmKernel:
 
     @staticmethod
     def bytes_of(m):
-        """What it takes for m rows."""
+        """Memory for m rows, in bytes."""
         return (m + 2) * (m + 4) * NODE + min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)
 
     def __init__(self, m, block, n_threads=1):
@@ -175,12 +178,12 @@ class LibsvmKernel:
         )
 
     def _train(self, labels, address, c, tol):
-        """Multipliers with signs at the places of the problem's rows, the threshold and the number of steps.
+        """Signed multipliers at the positions of the problem's rows, the threshold and the number of steps.
 
-        What LIBSVM reads is held by this call, of a method: it may go on when nobody waits for it.
+        This call keeps alive all data that LIBSVM reads, because it may continue after Ctrl-C.
         """
         svm = self._svm
-        # Not by the constructors: they convert data in Python, and set the output of the whole process.
+        # Without the constructors, which convert data in Python and set the output of the whole process.
         problem, parameter = (
             svm.svm_problem.__new__(svm.svm_problem),
             svm.svm_parameter.__new__(svm.svm_parameter),
@@ -240,7 +243,8 @@ class LibsvmKernel:
         m = self.m
         nodes = self._nodes
         used = np.flatnonzero(sign)
-        # LIBSVM keeps 1 - d_i in float32: the problem is solved for d / unit, which has w / unit and c / unit.
+        # LIBSVM stores 1 - d_i in float32, so the problem is solved for d / unit, with the solution w / unit and c /
+        # unit.
         unit = float(np.abs(d[used]).max()) or 1.0
         bound = c / unit
         s = sign[used].astype(np.float64)
@@ -257,7 +261,7 @@ class LibsvmKernel:
         values[m, m + 2] = values[m + 1, m + 1] = high
         labels = np.concatenate((s, [1.0, -1.0]))
         address = self._address[np.concatenate((used, [m, m + 1]))]
-        # From a violation of 2 on LIBSVM would not take a step, and not even bring the anchors to their bound.
+        # With a tolerance of 2 or more, LIBSVM would take no step, and not even move the anchors to their bound.
         if ROUNDED * bound * self._largest > HOPELESS:
             multipliers = np.append(np.zeros(len(s)), (bound, -bound))
             bias = 0.0

@@ -1,4 +1,4 @@
-"""Rounds of HingeBoost.OC: a column of the output code, learnt in turn with its support vector machine.
+"""Rounds of HingeBoost.OC: a column of the output code and its support vector machine, optimized alternately.
 
 Problem (eq. 10)
     residuals rho_iy = cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i); a round minimises, over mu in {-1, 0, +1}^K and g,
@@ -19,17 +19,17 @@ from pymcboost._warn import warn
 from pymcboost.hinge import columns
 from pymcboost.threads import counted
 
-# Steps of a round with zeros in its column are halved at most this often.
+# Maximum number of times that the step of a round with zeros in its column is halved.
 HALVINGS = 10
-# A round must lower its objective by this share: less is rounding.
+# A round must lower its objective by at least this share; less is rounding.
 LEAST_FALL = 1e-9
-# Linear machines of at least a round for each class whose rounds lower the mean hinge loss by less are of little use:
-# on generated data their training errors were those of chance, or not much better.
+# If linear machines, after at least one round for each class, have lowered the mean hinge loss by less than this
+# share, they are of little use: on generated data, their training errors were close to chance.
 LEAST_USE = 0.025
 
 
 class CodeRounds:
-    """The residuals of a training and the search for columns and machines that lower them.
+    """Residuals of a training, and the search for columns and machines that lower them.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class CodeRounds:
         self._short = []
 
     def restart(self, scores):
-        """Take the residuals of these scores (m, K), or of none."""
+        """Compute the residuals for these scores (m, K), or for none."""
         y = self.data.y
         rho = self.cost[y]
         if scores is not None:
@@ -83,7 +83,7 @@ class CodeRounds:
         self._loss, self._largest = output_codes.update(self.rho, y, *nothing)
 
     def warn_of_short_solves(self):
-        """Say once, after the rounds, how many solves have not converged; whether there are any."""
+        """Warn once, after the rounds, about solves that have not converged; return whether there are any."""
         if self._short:
             warn(
                 f"{self.svm.name} did not converge in {len(self._short)} of "
@@ -94,7 +94,7 @@ class CodeRounds:
         return bool(self._short)
 
     def warn_of_little_use(self):
-        """Say where linear machines of all rounds have hardly lowered the hinge loss, and what to do about it."""
+        """Warn if linear machines have hardly lowered the hinge loss, and say what to do about it."""
         before = self._loss_of_constants()
         now = self._loss / len(self.data.y)
         if now > (1 - LEAST_USE) * before:
@@ -106,7 +106,7 @@ class CodeRounds:
             )
 
     def _loss_of_constants(self):
-        """The least mean hinge loss of scores 0, and of those that give all rows one class with its largest cost."""
+        """Smallest mean hinge loss of constant predictions: scores 0, or a single class with its largest cost."""
         y = self.data.y
         top = self.cost.max(axis=1)
         share = np.bincount(y, minlength=len(top)) / len(y)
@@ -115,7 +115,7 @@ class CodeRounds:
         return min(share @ top, (share @ of_class).min())
 
     def round(self, t):
-        """Round number t.
+        """Train round number t.
 
         Returns
         -------
@@ -129,7 +129,7 @@ class CodeRounds:
         y = self.data.y
         K = self.data.n_classes
         column = self._first_column(t)
-        # Margins up to tol are none that an SVM would be trained for.
+        # Margins up to tol are too small to train an SVM for.
         if self._largest <= self.tol or not self._varies:
             return None
         statistics = {
@@ -141,8 +141,8 @@ class CodeRounds:
         self.trace = [statistics["objective"]]
         best = self._alternate(column, statistics)
         if best is None:
-            # Where every row has a class of its own colour with as large a residual, f = 0 is optimal: such a column
-            # asks for no margin. One class against all others always does.
+            # If every row has a class of its own colour with as large a residual, f = 0 is optimal: such a column
+            # needs no margin. One class against all others always needs one.
             best = self._alternate(columns.one_vs_all(t % K, K), statistics)
         column = np.zeros(K, dtype=np.int8)
         solution = None
@@ -169,7 +169,10 @@ class CodeRounds:
         return columns.best_random(weights, self.n_colourings, rng)
 
     def _alternate(self, column, statistics):
-        """SVMs and recolourings from a first column on; the last column and SVM that lower the objective, or None."""
+        """Alternate SVMs and recolourings from a first column.
+
+        Returns the last column and SVM that lower the objective, or None.
+        """
         y = self.data.y
         rho = self.rho
         d = np.empty(len(y))
@@ -205,7 +208,10 @@ class CodeRounds:
         return best
 
     def _shorten(self, column, g, norm, objective):
-        """The largest halving of a step, for columns with zeros, which the SVM does not see as they are, that helps."""
+        """Find the largest halving of a step that helps.
+
+        It is for columns with zeros, whose classes the SVM ignores.
+        """
         step = 1.0
         for _ in range(HALVINGS):
             step /= 2

@@ -116,10 +116,10 @@ def curve(model: Any, feature: int | str) -> Curve:
 
 
 def _curve_of(model, ensemble, j):
-    """The curve of the weak learners that ask about a feature."""
+    """The curve of the weak learners that use a feature."""
     ensemble = (
         ensemble.about(j) if ensemble.additive else _asking(ensemble, j)
-    )  # to merge all stumps takes long
+    )  # merging all stumps would take long
     categories = model.categories
     if categories is not None and j in categories.feature:
         return _of_levels(ensemble, j, categories)
@@ -138,7 +138,7 @@ def _curve_of(model, ensemble, j):
 
 
 def _asking(ensemble, j):
-    """The trees of one split that ask about a feature, in one round."""
+    """The trees with a single split that use a feature, in one round."""
     splits = np.asarray(ensemble.feature) == j
     mine = np.zeros(len(ensemble), dtype=bool)
     mine[np.diff(ensemble.offset) == 1] = splits
@@ -173,7 +173,7 @@ def _asking(ensemble, j):
 
 
 def _of_levels(ensemble, j, categories):
-    """Curve of a category, of the trees that ask about it."""
+    """The curve of a categorical feature, from the trees that use it."""
     place = int(np.searchsorted(categories.feature, j))
     n = int(categories.levels[place])
     names = categories.names[place]
@@ -196,7 +196,7 @@ def _of_levels(ensemble, j, categories):
 
 
 def _codes(levels, x):
-    """Codes of the values of a category, one more than the last for those that are none of its levels."""
+    """Codes of category values; the number of levels for unknown ones."""
     n = len(levels)
     named = bool(levels) and isinstance(levels[0], str)
     if not isinstance(x, list) and not hasattr(x, "to_list") and not hasattr(x, "to_pylist"):

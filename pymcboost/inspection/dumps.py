@@ -1,4 +1,4 @@
-"""Whole models as text, JSON and a table of nodes; docs/json.md has the schema."""
+"""Whole models as text, JSON and a table of nodes; docs/json.md describes the schema."""
 
 from typing import Any
 
@@ -128,7 +128,7 @@ def to_frame(model: Any) -> Any:
 
 
 def _nodes(model, labels, parts):
-    """Yield the rows of the frame of a model's dump."""
+    """Yield the rows of the data frame for a model's dump."""
     rounds = np.repeat(np.arange(len(parts["rounds"])), parts["rounds"]).tolist()
     coded = parts["code"] is not None
     for number, tree in enumerate(parts["trees"]):

@@ -1,4 +1,4 @@
-"""Importances of features, in four senses."""
+"""Feature importances of four kinds."""
 
 from dataclasses import replace
 from typing import Any, Literal
@@ -14,9 +14,9 @@ from pymcboost.model.temperature import codes_of
 from pymcboost.threads import available_memory, in_words
 
 Sense = Literal["gain", "split", "permutation", "shap"]
-# Rows of X that are the background of Shapley values where none is given.
+# Default number of rows of X in the background of Shapley values.
 BACKGROUND = 100
-# Bytes of Shapley values that are held at once.
+# Number of bytes of Shapley values that are held at once.
 HELD = 1 << 26
 
 
@@ -131,10 +131,10 @@ def _gain(subject, per_class, X):
 
 
 def explained(ensemble):
-    """Sum over the splits of a feature of what they explain of the scores, (d, K): float64.
+    """What the splits on each feature explain of the scores, (d, K): float64.
 
-    A split explains the rows of its sides, times the squares of the differences of their mean leaf values from the
-    node's mean.
+    A split contributes, for each of its sides, the number of rows times the squared difference of the mean leaf value
+    from the mean of the node.
     """
     gains = np.zeros((ensemble.n_features, ensemble.n_classes))
     ends = np.split(ensemble.cover, covers.first_leaves(ensemble)[1:-1]) if len(ensemble) else []
@@ -150,7 +150,7 @@ def explained(ensemble):
         apart = (sums[middle] - sums[begin]) / np.maximum(left, 1)[:, None]
         apart -= (sums[end] - sums[middle]) / np.maximum(other, 1)[:, None]
         gain = (left * (other / np.maximum(left + other, 1)))[:, None] * apart**2
-        if cls >= 0:  # to the classes that the leaf's value goes to
+        if cls >= 0:  # credit the classes that receive the leaf's value
             share = (
                 np.zeros(ensemble.n_classes)
                 if ensemble.code is None

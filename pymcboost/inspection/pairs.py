@@ -1,4 +1,4 @@
-"""Interactions of pairs of features in the scores of rows: Shapley interaction values, for all classes at once."""
+"""Interactions of pairs of features in the scores of rows: Shapley interaction values for all classes."""
 
 from typing import Any, NamedTuple
 

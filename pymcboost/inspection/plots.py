@@ -1,4 +1,4 @@
-"""Pictures of models. Every function takes ``ax``, draws into it, and returns it; matplotlib is needed."""
+"""Plots of models. Every function accepts ``ax``, draws into it, and returns it; needs matplotlib."""
 
 from operator import index
 from typing import Any
@@ -13,16 +13,16 @@ from pymcboost.model.kind import tree_of
 from pymcboost.model.temperature import codes_of
 from pymcboost.threads import counted
 
-# Classes with a colour of their own; the rest are told apart by nothing.
+# Number of classes with distinct colours.
 COLOURS = 10
-# Levels of a category that are drawn where none are named.
+# Number of levels of a category that are drawn by default.
 LEVELS = 20
-# Pictures of more leaves are not readable.
+# Maximum number of leaves for which a plot is readable.
 MOST_LEAVES = 64
 
 
 def _axes(ax, **options):
-    """The axes that are given, or new ones."""
+    """Return the given axes, or new ones."""
     if ax is not None:
         return ax
     try:
@@ -33,7 +33,7 @@ def _axes(ax, **options):
 
 
 def _chosen(model, classes, values):
-    """Positions of the classes to draw: those that are given, or the ten of the largest values (K,)."""
+    """Positions of the classes to draw: the given ones, or the ten with the largest values (K,)."""
     if classes is not None:
         return [class_number(model, label) for label in classes]
     return sorted(np.argsort(-values, kind="stable")[:COLOURS].tolist())
@@ -182,7 +182,7 @@ def plot_curve(
 
 
 def _draw_steps(model, steps, values, missing, shown, ax):
-    """Draw the steps of classes; the axes, and whether missing values are drawn by themselves."""
+    """Draw the curves of classes; return the axes, and whether missing values are drawn separately."""
     ax = _axes(ax, figsize=(6, 3.6))
     cuts = steps.thresholds.astype(np.float64)
     margin = 0.1 * np.ptp(cuts) if len(cuts) > 1 and np.ptp(cuts) > 0 else 1.0
@@ -205,7 +205,7 @@ def _draw_steps(model, steps, values, missing, shown, ax):
 
 
 def _draw_levels(model, names, chosen_levels, values, missing, shown, ax):
-    """Draw bars of classes for the levels of a category, then for missing values."""
+    """Draw bars of classes for the levels of a category, followed by missing values."""
     if chosen_levels is None:
         far = np.abs(values - values.mean(axis=0)).max(axis=1, initial=0.0)
         codes = np.sort(np.argsort(-far, kind="stable")[:LEVELS])
@@ -292,7 +292,7 @@ def plot_history(
     if curves is None:
         metric = _metric_of(estimator, metric)
         sets = {f"{name}_{metric}" for name in getattr(estimator, "_sets", ())}
-        # Curves of TrainingLoss begin with train_; those of validation sets may.
+        # Curves of TrainingLoss start with train_; those of validation sets may, too.
         of_sets = [name for name in numbers if name in sets or not name.startswith("train_")]
         others = _columns_of_others(estimator, metric)
         curves = [name for name in of_sets if name.endswith(f"_{metric}") and name not in others]
@@ -329,7 +329,7 @@ def plot_history(
 
 
 def _metric_of(estimator, metric):
-    """The name of the metric to draw: of those of the fit the one that is asked for, or the first."""
+    """Name of the metric to draw: the requested metric of the fit, or the first."""
     names = getattr(estimator, "_metrics", [*metrics_of(estimator.scoring)])
     if metric is not None and metric not in names:
         raise ValueError(
@@ -340,7 +340,7 @@ def _metric_of(estimator, metric):
 
 
 def _columns_of_others(estimator, metric):
-    """Columns of the history of other metrics than this one."""
+    """History columns of all other metrics."""
     names = [name for name in getattr(estimator, "_metrics", ()) if name != metric]
     return {f"{set_name}_{name}" for set_name in getattr(estimator, "_sets", ()) for name in names}
 
@@ -382,7 +382,7 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     subject, model = model, model_of(model)
     model._refuse_labels("a reliability curve")
     codes = codes_of(y, model.classes_, "give")
-    # A loss of one's own has its link in the estimator alone.
+    # Only the estimator knows the link of a custom loss.
     p = (
         model if model.has_probabilities or not hasattr(subject, "predict_proba") else subject
     ).predict_proba(X)
@@ -547,7 +547,7 @@ def plot_tree(
 
 
 def _to_depth(nodes, max_depth):
-    """The nodes of a tree down to a depth, in preorder; a split there is replaced by the number of its leaves."""
+    """Nodes of a tree down to a depth, in preorder; a split at this depth is replaced by the number of its leaves."""
     n_leaves = [1] * len(nodes)
     for number in reversed(range(len(nodes))):
         node = nodes[number]
@@ -573,7 +573,10 @@ def _to_depth(nodes, max_depth):
 
 
 def _places(nodes):
-    """Place from left to right, and depth, of every node: ends side by side, splits above the middle of theirs."""
+    """Horizontal position and depth of every node.
+
+    Leaves are side by side, and splits are centred above their children.
+    """
     x = [0.0] * len(nodes)
     depth = [0] * len(nodes)
     ends = 0

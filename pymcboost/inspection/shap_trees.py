@@ -1,4 +1,4 @@
-"""Trees in the form that the package shap takes.
+"""Conversion of trees for the package shap.
 
 Its nodes have thresholds. A set of levels is a union of intervals of codes, and a split on it a tree of thresholds
 over these intervals, in which what lies on either side of the split is repeated. Each copy has its share of the rows.
@@ -13,7 +13,7 @@ import numpy as np
 from pymcboost.inspection.subject import model_of, sum_of_learners
 from pymcboost.model import covers
 
-# Nodes of a tree with sets of levels.
+# Maximum number of nodes of a tree with sets of levels.
 MOST_NODES = 1 << 16
 
 
@@ -81,7 +81,7 @@ def to_shap(model: Any) -> dict[str, Any]:
 
 
 def _tree(ensemble, t, first, ends):
-    """One tree: its splits in preorder, then its leaves."""
+    """Convert a tree: its splits in preorder, followed by its leaves."""
     offset, feature, threshold, nan_left, right = ensemble.splits()
     splits = slice(offset[t], offset[t + 1])
     s = len(feature[splits])
@@ -106,13 +106,13 @@ def _tree(ensemble, t, first, ends):
 
 
 def _expanded(ensemble, t, first, ends, sets):
-    """One tree with sets of levels, by the number of the split: all nodes in preorder."""
+    """Convert a tree with sets of levels, given by split number; all nodes are in preorder."""
     offset, feature, threshold, nan_left, right = ensemble.splits()
     nodes = []
     leaves = []
     categories = ensemble.categories
-    # Of a part of the tree: its splits, first leaf, share of its rows, the codes that may come there by feature, and
-    # where its parent leads to it. A part of runs has the intervals of codes of its first split, and numbers of these.
+    # A part of the tree: its splits, first leaf, share of its rows, the possible codes by feature, and the links from
+    # its parent. A part of runs holds the intervals of codes of its first split, and their counts.
     parts = [((int(offset[t]), int(offset[t + 1]), int(first)), 1.0, {}, None, None, None)]
     while parts:
         (i, end, leaf_index), share, codes, runs, parent, sides = parts.pop()
@@ -175,9 +175,9 @@ def _node(feature, threshold, weight):
 
 
 def _runs(bits, codes, categories, j):
-    """Intervals of codes at a set: (side, the codes that come there, share of the side's rows).
+    """Intervals of codes at a set: (side, the codes in it, share of the side's rows).
 
-    A side without codes, where missing values may go, has one behind all others.
+    A side without codes, to which missing values may go, has an empty interval after all others.
     """
     if codes is None:
         codes = np.arange(categories.levels[np.searchsorted(categories.feature, j)])
@@ -195,7 +195,7 @@ def _runs(bits, codes, categories, j):
 
 
 def _arrays(ensemble, t, nodes, leaves):
-    """Nodes as a tree for shap; leaves are (node, number of the leaf)."""
+    """Nodes as a tree for shap; leaves are given as (node, leaf number)."""
     values = np.zeros((len(nodes), ensemble.n_classes))
     node_index, number = (np.array(part) for part in zip(*leaves, strict=True))
     values[node_index] = _values(ensemble, t, number)

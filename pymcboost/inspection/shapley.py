@@ -1,4 +1,4 @@
-"""Contributions of the features to the scores of rows: Shapley values, for all classes at once."""
+"""Contributions of the features to the scores of rows: Shapley values for all classes."""
 
 import math
 from functools import cache
@@ -104,14 +104,14 @@ def contributions(
 
 
 def checked(model, X, background, task):
-    """The rows, where the model has what is needed."""
+    """Check that the model has what is needed, and check the rows."""
     if sum_of_learners(model, task).cover is None and background is None:
         raise ValueError(MISSING.format(what=task))
     return model._rows.checked(X)
 
 
 def of_rows(model, X, background, only_used, n_threads):
-    """`Contributions` of checked rows."""
+    """Compute `Contributions` for checked rows."""
     ensemble = model.ensemble
     used, compact = ensemble.compact()
     features = used if only_used else np.arange(model.n_features_in_)
@@ -130,7 +130,7 @@ def of_rows(model, X, background, only_used, n_threads):
 
 
 def _compared(model, background, n_threads):
-    """Background rows, checked, and their mean scores."""
+    """Check the background rows; return them and their mean scores."""
     background = model._rows.checked(background)
     if not background.shape[0]:
         raise ValueError("background has no rows; give at least one")
@@ -138,7 +138,7 @@ def _compared(model, background, n_threads):
 
 
 def explained(model, used, compact, background, n_threads):
-    """The kernel's trees with their background, and its scores (K,)."""
+    """Create the kernel's trees with their background; return them and the background's scores (K,)."""
     trees = covers.explainer(compact)
     if background is None:
         return trees, _by_covers(compact, trees)
@@ -150,7 +150,7 @@ def explained(model, used, compact, background, n_threads):
 
 
 def check_memory(task, shape):
-    """Refuse values of rows, features (once or twice) and classes that the free memory does not hold."""
+    """Refuse values for rows, features (once or twice) and classes that do not fit into free memory."""
     size = 8 * math.prod(shape)
     room = available_memory()
     if room is not None and size > room:
@@ -162,7 +162,7 @@ def check_memory(task, shape):
 
 
 def _by_curves(ensemble, used, X, background, column, values):
-    """Add what stumps contribute: a curve's value less its mean over the background."""
+    """Add the contributions of stumps: the value of a curve minus its mean over the background."""
     table = ensemble.canonical().merge()
     middle = np.zeros((len(table.feature), table.n_classes))
     for _, xt in covers.blocks(background, used):
@@ -176,7 +176,7 @@ def _by_curves(ensemble, used, X, background, column, values):
 
 @cache
 def _quadratures():
-    """Gauss's nodes and weights on [0, 1], for 1, 2, ... nodes one after the other."""
+    """Gauss-Legendre nodes and weights on [0, 1], for 1, 2, ... nodes in sequence."""
     nodes_and_weights = [
         np.polynomial.legendre.leggauss(n) for n in range(1, covers.MOST_FEATURES // 2 + 1)
     ]
@@ -186,12 +186,12 @@ def _quadratures():
 
 
 def _by_covers(ensemble, trees):
-    """Give the kernel the covers; the scores of the background, (K,)."""
+    """Set the covers as the kernel's background; return its scores (K,)."""
     cover = ensemble.cover
     leaf = ensemble.leaves().astype(np.float64)
     begin = covers.first_leaves(ensemble)
     ends = covers.running_sums(cover)
-    rows = np.diff(ends[begin])  # of every tree
+    rows = np.diff(ends[begin])  # for every tree
     if len(ensemble) and (rows.min() < 1 or rows.max() != rows.min()):
         raise ValueError(
             "the covers of this model do not come from the same rows for every tree; compute "

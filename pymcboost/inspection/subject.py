@@ -1,4 +1,4 @@
-"""What is looked at: the model behind an estimator, its features by name."""
+"""The subject of an inspection: the model of an estimator, and its features by name."""
 
 from operator import index
 
@@ -8,7 +8,7 @@ from pymcboost.model.model import Model
 
 
 def model_of(subject):
-    """The `Model` that is meant: itself, or that of a fitted estimator."""
+    """Return the `Model`: the argument itself, or the model of a fitted estimator."""
     model = subject if isinstance(subject, Model) else getattr(subject, "model_", subject)
     if isinstance(model, Model):
         return model
@@ -26,7 +26,7 @@ def model_of(subject):
 
 
 def sum_of_learners(model, task, remedy=""):
-    """The ensemble of a model whose scores are sums over weak learners; ValueError for all others, by name."""
+    """The ensemble of a model whose scores are sums over weak learners; ValueError for other models."""
     ensemble = model.ensemble
     if model.is_machine:
         raise ValueError(
@@ -43,7 +43,7 @@ def sum_of_learners(model, task, remedy=""):
 
 
 def feature_number(model, feature):
-    """Column of a feature that is given by its number or its name."""
+    """Column of a feature, which is given by number or name."""
     names = model.feature_names
     d = model.n_features_in_
     if isinstance(feature, str):
@@ -61,7 +61,7 @@ def feature_number(model, feature):
 
 
 def name_of(model, feature):
-    """Name of a column in words: from its frame, or x and its number in the training file."""
+    """Display name of a column: from the data frame, or x and its number in the training file."""
     names = model.feature_names
     base = model.index_base
     return names[feature] if names else f"x{feature + (base or 0)}"
@@ -78,6 +78,6 @@ def class_number(model, label):
 
 
 def some(names, most=8):
-    """The first names in words."""
+    """List the first names in words."""
     shown = ", ".join(map(repr, names[:most]))
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
