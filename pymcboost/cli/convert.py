@@ -32,6 +32,8 @@ cannot represent is an error."""
 SOURCES = {"mcb": "mcboost-train", "lightgbm": "LightGBM", "xgboost": "XGBoost"}
 TARGETS = ("mcb", "json", "text", "c", "onnx", "treelite")
 BINARY = ("mcb", "onnx", "treelite")
+# Names of output files that are hardly meant for a model file.
+ENDINGS = {".c": "c", ".h": "c", ".json": "json", ".txt": "text", ".onnx": "onnx"}
 # Targets that contain a model file.
 FILES = ("mcb", "c")
 # Targets whose runtimes add scores in float32.
@@ -61,7 +63,6 @@ def make_parser():
     parser.add_argument(
         "--to",
         choices=TARGETS,
-        default="mcb",
         help="format of the output. mcb: a model file; json, text: the whole model, for programs "
         "or for reading; c: the bytes of the model file as a C array, for mcb.h; onnx, "
         "treelite: for their runtimes (default: mcb)",
@@ -95,6 +96,14 @@ def parse(argv):
     """Return the arguments as a namespace."""
     parser = make_parser()
     arguments = parser.parse_args(argv)
+    if arguments.to is None:
+        ending = os.path.splitext(arguments.output_file)[1]
+        if ending in ENDINGS:
+            parser.error(
+                f"{arguments.output_file} ends in {ending}; did you mean --to {ENDINGS[ending]}? "
+                "Give --to mcb for a model file of this name"
+            )
+        arguments.to = "mcb"
     if arguments.layout and arguments.to not in FILES:
         parser.error("--layout needs --to mcb or --to c")
     if arguments.leaves in ("float16", "int8") and arguments.source != "mcb":

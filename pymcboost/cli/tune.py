@@ -8,6 +8,7 @@ import time
 import warnings
 from contextlib import closing
 
+from pymcboost._text import metrics_of
 from pymcboost.cli.checks import (
     add_algorithm,
     add_class_weights,
@@ -238,6 +239,9 @@ def tune(argv):
         )
     for notice in arguments.unused:
         note(notice)
+    scoring = fixed.get("scoring")
+    if scoring and not arguments.best_by and next(iter(metrics_of(scoring))) != by:
+        note(f"--metric does not rank the combinations; {by} does, unless --best-by names another")
     for combination in combinations:
         check_training(arguments, made(algorithm, {**fixed, **combination}, 1), lists)
     check_target(arguments.model_file)
@@ -306,8 +310,9 @@ def write_results(arguments, combinations, measured, names, by, options):
 
     mean = measured.mean(axis=1)
     deviation = measured.std(axis=1, ddof=1)
-    rank = mean[:, names.index(by)]
-    order = np.argsort(-rank if by.startswith("f1") else rank, kind="stable")
+    # Sums of fold errors differ in the last bit even if the same rows are wrong.
+    rank = mean[:, names.index(by)].round(9)
+    order = np.lexsort((mean[:, names.index("log_loss")], -rank if by.startswith("f1") else rank))
     n = len(names)
     with whole_file(arguments.results, "file of results") as stream:
         table = csv.writer(stream, lineterminator="\n")
@@ -337,8 +342,7 @@ def write_results(arguments, combinations, measured, names, by, options):
         values = " ".join(f"{mean[i, j]:12.4g} {deviation[i, j]:9.4g}" for j in range(n))
         words = shlex.join(words_of(combinations[i], options))
         print(f"{values} {mean[i, n]:8.6g} {mean[i, n + 1]:8.3g}  {words}")
-    if len(order) > SHOWN:
-        print(f"... and {len(order) - SHOWN} more in {arguments.results}")
+    print(f"All {counted(len(order), 'combination')}: {arguments.results}")
     print(f"Best: {shlex.join(words_of(combinations[order[0]], options))}")
     return int(order[0])
 

@@ -108,6 +108,7 @@ class _Rows:
         self.indices, self.values = np.empty(0, np.int32), np.empty(0, np.float32)
         self.indptr = np.zeros(1, np.int64)
         self.labels, self.labelled = np.empty(0, np.float64), np.empty(0, np.uint8)
+        self.empty_line = 0  # the first one, or 0
 
     def check_memory(self, size, purpose, remedy):
         """Raise an error if ``size`` more bytes for ``purpose`` are not available."""
@@ -250,9 +251,13 @@ def _scan(stream, name, size, base, rows, lines=None):
             expected = (int(scanner.nnz * share), int(scanner.rows * share))
         rows.reserve(scanner, length, expected)
         arrays = rows.indices, rows.values, rows.indptr, rows.labels, rows.labelled
+        lines_before = scanner.line
+        skipped_before = scanner.line - scanner.rows
         code = scanner.feed(buffer, length, *arrays)
         if code != "ok":
             raise refusal(name, code, scanner, buffer=buffer, lines=lines or 0)
+        if not rows.empty_line and scanner.line - scanner.rows > skipped_before:
+            rows.empty_line = first_empty(buffer, length, lines_before)
         buffer[: have - length] = buffer[length:have]
         have -= length
     if lines is not None:
@@ -264,6 +269,14 @@ def _scan(stream, name, size, base, rows, lines=None):
             f"{name}: no row of data in {scanner.line} lines; expected rows like 1 3:0.5 7:2"
         )
     return scanner
+
+
+def first_empty(buffer, length, before):
+    """Number of the first line without text, or 0; ``before`` lines precede the buffer."""
+    for number, line in enumerate(bytes(buffer[:length]).split(b"\n")[:-1], before + 1):
+        if not line.strip():
+            return number
+    return 0
 
 
 def _checked(n_features, base, layout, memory_limit):
@@ -408,6 +421,12 @@ def load_stream(
     largest, line, column = scanner.largest
     line += before
     n_found = largest + 1 - base if largest >= 0 else 0
+    if rows.empty_line and not multilabel and not rows.labelled.any():
+        skipped = scanner.line - scanner.rows
+        notices.append(
+            f"{name}: skipped {counted(skipped, 'line')} without data, the first empty one at line "
+            f"{before + rows.empty_line}; write a row of zeros as {base}:0"
+        )
     if n_features is None:
         if largest < 0 and lines is None:
             raise SvmlightError(

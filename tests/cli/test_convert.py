@@ -1,6 +1,7 @@
 """mcboost-convert: models in other forms, and what they cannot hold."""
 
 import json
+import os
 import re
 import sys
 from dataclasses import replace
@@ -319,6 +320,22 @@ def test_models_of_other_libraries(tmp_path):
         "out",
         cwd=tmp_path,
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "target"), [("t.c", "c"), ("t.json", "json"), ("t.onnx", "onnx"), ("t.txt", "text")]
+)
+def test_names_of_other_formats_need_the_format(files, tmp_path, name, target):
+    refused(
+        1,
+        f"{name} ends in {os.path.splitext(name)[1]}; did you mean --to {target}?",
+        files / "model.mcb",
+        name,
+        cwd=tmp_path,
+    )
+    done = call("convert", "--to", "mcb", files / "model.mcb", name, cwd=tmp_path)
+    assert done.returncode == 0
+    assert (tmp_path / name).read_bytes() == (files / "model.mcb").read_bytes()
 
 
 def test_rounds_after_the_best_are_left_out(tmp_path):

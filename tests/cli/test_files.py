@@ -113,6 +113,15 @@ def regular_file(case, column):
 
 
 @contextlib.contextmanager
+def read_only_file(case, column):
+    case.path.write_bytes(old_content(case, column))
+    case.path.chmod(0o444)
+    yield
+    if column != "`--checkpoint`":  # removed at the end
+        assert stat.S_IMODE(case.path.stat().st_mode) == 0o444
+
+
+@contextlib.contextmanager
 def symbolic_link(case, column):
     case.real = case.folder / "behind"
     case.real.write_bytes(old_content(case, column))
@@ -213,6 +222,7 @@ def same_as_input(case, column):
 
 ROWS = {
     "regular file": regular_file,
+    "read-only file": read_only_file,
     "symbolic link": symbolic_link,
     "device": device,
     "disk device": disk_device,

@@ -1,15 +1,17 @@
 """mcboost-tune: its results are those of mcboost-train -v, and its model that of the best options."""
 
+import argparse
 import csv
 import re
 import shutil
 import signal
 import warnings
 
+import numpy as np
 import pytest
 from cli.programs import call, run, start
 
-from pymcboost.cli.tune import combinations_of, main, read_arguments
+from pymcboost.cli.tune import combinations_of, main, read_arguments, write_results
 from pymcboost.model.model import load_model
 
 GRID = ["-q", "-p", 1, "-n", "3,6", "-r", "0.2,1", "-v", 3]
@@ -250,6 +252,41 @@ def test_bad_usage(tmp_path, monkeypatch, capsys, text, message):
     assert main(text.split()) == 1
     out, err = capsys.readouterr()
     assert out == "" and err.startswith(f"mcboost-tune: error: {message}"), err
+
+
+def test_equal_errors_are_ranked_by_log_loss(tmp_path, capsys):
+    """The sums of the errors differ in the last bit only."""
+    combinations = [{"n_estimators": n} for n in (1, 2, 3)]
+    third = 1 / 3
+    measured = np.array(
+        [
+            [[0.1 + 0.2, 0.9, 1, 1], [0.3, 0.9, 1, 1]],
+            [[0.3, 0.5, 2, 1], [0.3, 0.5, 2, 1]],
+            [[third, 0.1, 3, 1], [third, 0.1, 3, 1]],
+        ]
+    )
+    arguments = argparse.Namespace(results=str(tmp_path / "r.csv"))
+    for swap in (slice(None), [1, 0]):
+        mixed = measured.copy()
+        mixed[[0, 1], :, 0] = measured[[0, 1], :, 0][swap]
+        best = write_results(
+            arguments, combinations, mixed, ("error", "log_loss"), "error", {"n_estimators": "-n"}
+        )
+        assert best == 1
+        said = capsys.readouterr().out.splitlines()
+        assert said[-2:] == [f"All 3 combinations: {arguments.results}", "Best: -n 2"]
+
+
+def test_a_metric_that_does_not_rank_is_noticed(folder):
+    notice = "mcboost-tune: --metric does not rank the combinations; error does, unless --best-by"
+    for options, said in (
+        (["--metric", "log_loss"], True),
+        (["--metric", "log_loss", "--best-by", "error"], False),
+        (["--metric", "error"], False),
+    ):
+        done = call("tune", *options, "-p", 1, "-n", "2,3", "-v", 2, "train.svm", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        assert (notice in done.stderr) is said
 
 
 def test_more_folds_than_rows_of_a_class(folder):

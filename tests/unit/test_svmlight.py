@@ -401,6 +401,20 @@ def test_what_is_accepted(write):
     ]
 
 
+def test_empty_lines_of_a_file_without_labels_are_noticed(write):
+    path = write("1:1\n# comment\n \n2:3\n\n")
+    assert load_svmlight(path).notices == [
+        f"{path}: skipped 3 lines without data, the first empty one at line 3; write a row of zeros "
+        "as 1:0"
+    ]
+    for text in ("# comment\n1:1\n", "1:1\n2:3", "1 1:1\n\n2:3\n"):
+        assert load_svmlight(write(text)).notices == []
+    far = write("1:1\n" * 200_000 + "\n0:3\n")
+    assert "the first empty one at line 200001; write a row of zeros as 0:0" in str(
+        load_svmlight(far).notices
+    )
+
+
 def test_fractional_labels(write):
     data = load_svmlight(write("0.1 1:1\n3 1:1\n"))
     assert data.y.dtype == np.float64 and data.y.tolist() == [0.1, 3.0]
