@@ -323,6 +323,9 @@ def gone_on_from(case, column, status, message, before):
     (case.work / "m.mcb").unlink()
     case.path.write_text("keep me")
     refused_1(case, column, *checkpoint(case), snapshot(case))
+    shutil.copy(case.work / "known.mcb", case.path)
+    status, message = checkpoint(case)
+    assert status == 2 and "is a model, but not a checkpoint" in message
 
 
 def removed_behind_the_link(case, column, status, message, before):
@@ -359,7 +362,7 @@ OUTCOMES = {
     "its file is replaced": replaced,
     "its file is removed at the end": removed_behind_the_link,
     "replaced if a model, else refused (1)": replaced_if_a_model,
-    "continued if a checkpoint, else refused (1)": gone_on_from,
+    "continued if a checkpoint, else refused (1, 2)": gone_on_from,
     "refused (1)": refused_1,
     "refused (4)": refused_4,
     "OSError": os_error,
