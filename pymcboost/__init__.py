@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pymcboost import registry as _registry
 from pymcboost._version import __version__ as __version__
 
-if TYPE_CHECKING:  # names of the registry, for type checkers; a test compares both
+if TYPE_CHECKING:  # the registry's names, for type checkers; a test compares
     from pymcboost.algorithms.abcboost import ABCLogitBoostClassifier as ABCLogitBoostClassifier
     from pymcboost.algorithms.abcboost import ABCMartClassifier as ABCMartClassifier
     from pymcboost.algorithms.abcboost import LogitBoostClassifier as LogitBoostClassifier
