@@ -1,1 +1,1 @@
-"""The workhorses, which have all that the library does: boosters do the rounds, estimators have the parameters."""
+"""The main algorithms, with all features of the library: boosters train rounds, estimators define parameters."""

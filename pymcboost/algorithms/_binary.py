@@ -1,4 +1,4 @@
-"""Boosting with weak learners of outputs -1 and +1, stumps or trees: what MCBoost and the papers' algorithms share."""
+"""Base classes for weak learners with outputs -1 and +1 (stumps or trees), for MCBoost and the papers' algorithms."""
 
 from typing import Literal
 
@@ -9,16 +9,17 @@ from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import estimator
 
-# An edge below this share of the weights is rounding, not learning; edges this close to a bound have reached it.
+# Edges below this share of the weights are rounding errors, and edges this close to a bound have reached it.
 SMALLEST_EDGE = 1e-7
-# Rounds after which multiplied weights are rebuilt from the scores, against rounding drift and lost small weights.
+# Number of rounds after which multiplied weights are rebuilt from the scores, against rounding drift and lost small
+# weights.
 RESTART_EVERY = 512
-# What `BinaryBooster.add_round` says of a learner, for the history.
+# Descriptions of what `BinaryBooster.add_round` adds to the history.
 FIRST_SPLIT = {
     "feature": "feature of the first split",
     "threshold": "threshold of the first split",
 }
-# Of those that have both of stumps alone: a round of trees has none.
+# For algorithms whose rounds of trees have no such values.
 FIRST_STUMP = {
     "feature": "feature of the stump; not recorded for trees",
     "threshold": "threshold of the stump; not recorded for trees",
@@ -26,7 +27,7 @@ FIRST_STUMP = {
 
 
 class _Sums:
-    """Scores in pieces, and those that the rows began with."""
+    """Scores in pieces, with the initial scores added."""
 
     def __init__(self, scores, first, rows):
         self._scores = scores
@@ -48,7 +49,7 @@ class BinaryClassifier(EnsembleClassifier):
 
 
 class BinaryBooster(Booster):
-    """Base of boosters whose weak learners are stumps or trees with outputs -1 and +1."""
+    """Base class of boosters whose weak learners are stumps or trees with outputs -1 and +1."""
 
     corrects_few = True
     restart_every: int | None = RESTART_EVERY
@@ -60,16 +61,16 @@ class BinaryBooster(Booster):
 
     @property
     def again(self):
-        """Whether weights are computed from scores: of the rounds before, or after each `restart_every` rounds."""
+        """Whether weights are ever computed from scores: from earlier rounds, or after `restart_every` rounds."""
         n = self.n_estimators
         return self.has_rounds or self.init_score is not None or n > (self.restart_every or n)
 
     def layouts(self):
-        """Stumps can be merged into tables."""
+        """See `Booster.layouts`; stumps can be merged into interval tables."""
         return ("list", "interval") if self.stumps else ("list",)
 
     def rows_for(self, kind, dataset, n_threads, **options):
-        """Training data of this kind."""
+        """Create training data of this kind."""
         p = self.params
         limits = {"max_bins": p.max_bins, "min_weight_fraction_leaf": p.min_weight_fraction_leaf}
         return kind(
@@ -84,22 +85,22 @@ class BinaryBooster(Booster):
         )
 
     def blocks(self, loss):
-        """A pairwise loss at work, by its name."""
+        """Apply the pairwise loss with this name to the data."""
         return PAIRWISE[loss].blocks(self.data, self.n_threads)
 
     def pairwise_scores(self):
-        """`scores` for `blocks`, which go through them a few times: of very many classes, in pieces."""
+        """Scores for `blocks`, which reads them a few times; with very many classes, in pieces."""
         if not is_large(self.data.n_classes):
             return super().scores()
         scores = ScoresInPieces(self.builder.current().column_scores, self.data.X, self.data.rows)
         return scores if self.init_score is None else _Sums(scores, self.init_score, self.data.rows)
 
     def restart(self, scores):
-        """Weights of these scores, of the classes or of the columns of a code."""
+        """Compute the weights for these scores, by class or by column of a code."""
         self.loss.start(scores)
 
     def add_round(self, weak_learner, plus, minus=None):
-        """Add a round of one weak learner.
+        """Add a round with a single weak learner.
 
         Parameters
         ----------
@@ -119,6 +120,6 @@ class BinaryBooster(Booster):
         return {"feature": feature, "threshold": threshold}
 
     def add_gain(self, weak_learner):
-        """Count the gains of a tree's splits; the importance of stumps is that of their values in the model."""
+        """Record the gains of a tree's splits; for stumps, importances come from the values in the model."""
         if weak_learner.gain is not None:
             self.gain.add(weak_learner.feature, weak_learner.gain)

@@ -1,4 +1,4 @@
-"""What boosters share whose rows may have any number of labels: the parameter of thresholds, and what it rules out."""
+"""Multi-label support that boosters share: the parameter for thresholds, and the checks that go with it."""
 
 from typing import Any, Literal
 
@@ -22,7 +22,7 @@ LabelScoring = Literal[ClassMetrics, LabelMetrics] | Scorer | SeveralScorers
 
 
 class ManyLabels:
-    """Part of a booster whose rows may have any number of labels."""
+    """Mixin of boosters that support multi-label rows."""
 
     params: Any
     name: str
@@ -35,7 +35,7 @@ class ManyLabels:
         return score_of(p) if self.multilabel and p not in ("f1", 0.5) else None
 
     def check_labels(self):
-        """Refuse what is for a class for each row, or for any number of labels."""
+        """Refuse options that are only for one class per row, or only for multi-label rows."""
         p = self.params
         if not self.multilabel:
             if p.decision_threshold != 0.5:
@@ -50,7 +50,7 @@ class ManyLabels:
                     f"{self.name}: {name} needs one class per row and does not support "
                     f"{self.labels_are_for}"
                 )
-        # Thresholds come from the rows that a temperature would come from, which such models do not have.
+        # Thresholds come from the rows that would give a temperature, which multi-label models do not have.
         p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
 
     labels_are_for = "multi-label rows"

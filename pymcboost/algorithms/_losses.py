@@ -1,4 +1,4 @@
-"""What an estimator says of rows where its loss has no link in a model file: probabilities by the loss itself."""
+"""Probabilities of estimators with a custom loss, whose link a model file cannot store."""
 
 from collections.abc import Callable, Iterator
 from functools import update_wrapper
@@ -18,7 +18,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 class _WithLink:
-    """A method that an estimator has not where its loss is a function: so scikit-learn asks for another one."""
+    """Method that does not exist if the loss is a function, so that scikit-learn uses another one."""
 
     def __init__(self, method):
         self._method = method
@@ -31,18 +31,18 @@ class _WithLink:
 
 
 def with_link(method: Method) -> Method:
-    """Decorator of methods that need probabilities."""
+    """Decorate a method that needs probabilities."""
     return cast(Method, _WithLink(method))
 
 
 @estimator
 class EstimatorOfLosses(EnsembleClassifier):
-    """Estimators whose ``loss`` may be given."""
+    """Base class of estimators that accept a custom ``loss``."""
 
     loss: Any
 
     def _custom_loss(self):
-        """The loss of the model, or of the next one, where it is one that is given; else None."""
+        """The custom loss of the model, or of the next model; None if the loss is built in."""
         model = getattr(self, "model_", None)
         if model is not None and model.has_probabilities:
             return None

@@ -33,16 +33,16 @@ from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
 from pymcboost.training.parameters import PARTED_CATEGORY, Leaves, Parameter, Share, estimator
 
-# "auto": rows for each leaf of a tree, and the bounds of the leaves; see docs/results/choices.md.
+# "auto": number of rows per leaf, and bounds on the number of leaves; see docs/results/choices.md.
 ROWS_PER_LEAF = 200
 FEWEST_LEAVES = 10
 MOST_LEAVES = 100
 
 
 class ClassTreesBooster(Booster):
-    """Rounds of logitboost: a tree for each class."""
+    """Rounds of LogitBoost: a tree for each class."""
 
-    # Whether gains divide by weights rather than by second derivatives.
+    # Whether gains are divided by weights instead of second derivatives.
     counts = False
     refits = True
     takes_workers = takes_init_score = True
@@ -52,7 +52,7 @@ class ClassTreesBooster(Booster):
     }
 
     def rows(self, dataset, n_threads, previous):
-        """Columns for trees."""
+        """Create tree columns."""
         categorical = () if self.categories is None else self.categories.feature
         return TreeData(
             dataset.X,
@@ -68,18 +68,18 @@ class ClassTreesBooster(Booster):
         )
 
     def new_builder(self):
-        """Trees with one number in a leaf."""
+        """Trees with one number in each leaf."""
         return TreesBuilder(self.data.n_classes, self.data.n_features, categories=self.categories)
 
     @property
     def max_leaves(self):
-        """Most leaves of a tree."""
+        """Maximum number of leaves of a tree."""
         max_leaf_nodes = self.params.max_leaf_nodes
         auto = leaves_of(self.data.total_rows, ROWS_PER_LEAF, FEWEST_LEAVES, most=MOST_LEAVES)
         return auto if max_leaf_nodes == "auto" else max_leaf_nodes
 
     def memory(self):
-        """Scores and probabilities, and a tree for every class."""
+        """See `Booster.memory`: scores and probabilities, and a tree for every class."""
         return self._memory_of(self.data.n_classes if self.data.n_classes > 2 else 1)
 
     def _memory_of(self, n_trees, sums=4):
@@ -110,7 +110,7 @@ class ClassTreesBooster(Booster):
         }
 
     def prepare(self, previous):
-        """Scores, probabilities and the grower."""
+        """Create the scores, the probabilities and the grower."""
         p = self.params
         values = self.auto_values()
         self.trees = ClassTrees(
@@ -133,11 +133,11 @@ class ClassTreesBooster(Booster):
         self.trees = None
 
     def restart(self, scores):
-        """Take over these scores."""
+        """Set these scores."""
         self.trees.restart(scores)
 
     def why_ended(self):
-        """Nothing is left to learn, or nothing can be learnt."""
+        """See `Booster.why_ended`: nothing is left to learn, or nothing can be learned."""
         if self.trees.finished:
             return "the training loss has reached machine precision"
         if self.params.min_gain > 0:
@@ -145,11 +145,11 @@ class ClassTreesBooster(Booster):
         return "no tree reduces the training loss"
 
     def has_learnt(self):
-        """Trees of one leaf learn the shares of the classes alone."""
+        """See `Booster.has_learnt`: trees with a single leaf learn only the class shares."""
         return self.builder.n_splits > 0
 
     def round(self):
-        """A tree for each class, or for each class but the base class."""
+        """Train a tree for each class, or for each class except the base class."""
         trees = self.trees
         builder = self.builder
         if trees.finished:
@@ -177,7 +177,7 @@ class ClassTreesBooster(Booster):
         K = self.data.n_classes
         new_leaves = []
         for j, (old, k, b) in enumerate(zip(leaves, cls, base, strict=True)):
-            based = b >= 0 and K > 2  # of two classes the one has minus the other's tree
+            based = b >= 0 and K > 2  # with two classes, one has the negative of the other's tree
             g, h = self.trees.sums(leaf_of_row[:, j], len(old), k, b if based else -1)
             rate = p.learning_rate * (1.0 if based else (K - 1) / K)
             step = np.clip(
@@ -197,7 +197,7 @@ class ClassTreesBooster(Booster):
         return new_leaves
 
     def draw(self):
-        """Rows of a round (None: all), its features (an empty array: all), and the key of what its nodes draw."""
+        """Draw the rows of a round (None: all), its features (empty: all), and a key for the draws in its nodes."""
         p = self.params
         data = self.data
         share = share_of(p.subsample, data.total_rows)
@@ -208,7 +208,7 @@ class ClassTreesBooster(Booster):
         rng = np.random.default_rng([self.seed, self.n_rounds])
         if share < 1 and len(
             data.column
-        ):  # without columns only the shares of the classes are learnt, of all rows
+        ):  # without columns, only class shares are learned, from all rows
             n = max(1, round(share * data.total_rows))
             sample = drawn_rows(data, n, int(rng.integers(2**64, dtype=np.uint64)))
         if p.max_features_tree < 1:
@@ -220,10 +220,13 @@ class ClassTreesBooster(Booster):
         return sample, active, int(rng.integers(2**64, dtype=np.uint64))
 
     def grow(self, drawn):
-        """Grow the trees of a round: the base class, and trees, classes, base classes and signs of those to keep."""
+        """Grow the trees of a round.
+
+        Return the base class, and an array of trees, classes, base classes and signs to keep.
+        """
         K = self.data.n_classes
         rate = self.params.learning_rate
-        if K == 2:  # the tree of class 0 is minus that of class 1
+        if K == 2:  # the tree of class 0 is the negative of that of class 1
             self.trees.grow([(1, -1)], rate, *drawn)
             return -1, np.array([[0], [1], [0], [1]], dtype=np.int32)
         classes = np.arange(K, dtype=np.int32)
@@ -233,17 +236,17 @@ class ClassTreesBooster(Booster):
 
 
 class AdaptiveBaseBooster(ClassTreesBooster):
-    """Rounds with a base class that is searched for now and then."""
+    """Rounds with a base class that is searched at intervals."""
 
     def memory(self):
-        """As without a base class, and the trees that a search for it grows."""
+        """See `Booster.memory`: as without a base class, plus the trees that are grown in a search for it."""
         p = self.params
         K = self.data.n_classes
         if K == 2 or p.warmup_rounds >= self.n_estimators:
             return super().memory()
         tried = K if p.n_candidates is None else min(p.n_candidates, K)
         n_trees = K * (K - 1) // 2 - (K - tried) * (K - tried - 1) // 2
-        # Leaves of the rows and of the trees, their factors, and what is known of every pair.
+        # Leaves of the rows and of the trees, their factors, and data about every pair.
         each = (
             Grown.bytes_of(1, self.max_leaves, self.data.n_rows, self.data.set_words)
             + 8 * self.max_leaves
@@ -257,7 +260,7 @@ class AdaptiveBaseBooster(ClassTreesBooster):
         return [*self._memory_of(0, 4 + PARTS), memory.Part(purpose, n_trees * each, remedy)]
 
     def grow(self, drawn):
-        """As without a base class at first, then with the last base class or with a new one."""
+        """Grow trees without a base class first, and later with the last base class or with a new one."""
         p = self.params
         trees = self.trees
         t = self.n_rounds
@@ -268,7 +271,7 @@ class AdaptiveBaseBooster(ClassTreesBooster):
             self.builder.tail(len(self.builder) - 1).base if (t - p.warmup_rounds) % p.gap else None
         )
         if last is not None:
-            base = int(last[0])  # as kept until the next search
+            base = int(last[0])  # used until the next search
             classes = np.delete(np.arange(K, dtype=np.int32), base)
             bases = np.full(K - 1, base, dtype=np.int32)
             trees.grow(np.stack((classes, bases), axis=1), p.learning_rate, *drawn)
@@ -286,14 +289,14 @@ class AdaptiveBaseBooster(ClassTreesBooster):
 
 
 class Mart(ClassTreesBooster):
-    """Rounds of mart."""
+    """Rounds of MART."""
 
     counts = True
     fixed = {"min_hessian_leaf": 0.0}
 
 
 class ABCMart(AdaptiveBaseBooster):
-    """Rounds of abc-mart."""
+    """Rounds of ABC-MART."""
 
     counts = True
     fixed = {"min_hessian_leaf": 0.0}
@@ -301,7 +304,7 @@ class ABCMart(AdaptiveBaseBooster):
 
 @estimator
 class ClassTreesClassifier(EnsembleClassifier):
-    """What the four estimators share."""
+    """Base class of the four estimators with one tree per class and round."""
 
     own_help = {
         "n_estimators": "Maximum number of boosting rounds. Each round adds one tree per class. Training stops earlier "
@@ -342,7 +345,7 @@ class ClassTreesClassifier(EnsembleClassifier):
 
 @estimator
 class AdaptiveBaseClassifier(ClassTreesClassifier):
-    """What the two estimators with a base class share."""
+    """Base class of the two estimators with a base class."""
 
     own_parameters = {
         "gap": Parameter(

@@ -45,16 +45,16 @@ class MCBoost(BinaryBooster):
 
     @property
     def stumps(self):
-        """Whether the weak learners are stumps. Those on categories are trees of two leaves."""
+        """Whether the weak learners are stumps. Stumps on categorical features are trees with two leaves."""
         return self.params.weak_learner == "stump" and self.categories is None
 
     @property
     def max_leaves(self):
-        """Leaves of the trees."""
+        """Maximum number of leaves of a tree."""
         return 2 if self.params.weak_learner == "stump" else self.params.max_leaf_nodes
 
     def rows(self, dataset, n_threads, previous):
-        """Columns for stumps or for trees; among workers, one or more, sums over rows are exact."""
+        """Create columns for stumps or trees; with a communicator, sums over rows are exact."""
         divided = self.workers is not ALONE
         options = {"comm": self.workers}
         if self.stumps:
@@ -67,14 +67,14 @@ class MCBoost(BinaryBooster):
         return self.rows_for(kind, dataset, n_threads, **options)
 
     def new_builder(self):
-        """Stumps, or trees that may ask about categories."""
+        """Stumps, or trees if there are categorical features."""
         shape = self.data.n_classes, self.data.n_features
         if self.stumps:
             return EnsembleBuilder(*shape)
         return TreesBuilder(*shape, vector=True, categories=self.categories)
 
     def memory(self):
-        """The pairwise weights and tables, and the learner."""
+        """See `Booster.memory`: pairwise weights and tables, and the learner."""
         data = self.data
         K = self.data.n_classes
         parts = [*memory.pairwise(data, self.params.loss, 1, self.again), memory.outputs(data, 1)]
@@ -89,7 +89,7 @@ class MCBoost(BinaryBooster):
         return [*parts, *memory.trees(data, K, self.max_leaves, n_grown, counted)]
 
     def prepare(self, previous):
-        """Loss, learner and solver."""
+        """Create the loss, the learner and the solver."""
         p = self.params
         self.link = PAIRWISE[p.loss].link
         self.loss = (
@@ -100,14 +100,14 @@ class MCBoost(BinaryBooster):
         else:
             limits = self.max_leaves, p.max_depth, self.n_threads
             self.learner = SharedTree(self.data, *limits, p.min_samples_category)
-        # Problem (14) is a sum over samples, not its logarithm: a sample of mean weight counts as one.
+        # Problem (14) is a sum over samples, not its logarithm, so a sample with the mean weight counts as one.
         nu = p.nu if p.loss == "exp" else p.nu * self.data.total_weight / self.data.total_rows
         self.solver = solver_of(p.loss, self.data.n_classes, nu, self.loss.large)
 
     scores = BinaryBooster.pairwise_scores
 
     def round(self):
-        """The weak learner with the largest edge, and its coefficients in all classes."""
+        """Find the weak learner with the largest edge, and its coefficients in all classes."""
         p = self.params
         loss = self.loss
         solver = self.solver

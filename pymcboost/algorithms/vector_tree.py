@@ -1,4 +1,4 @@
-"""One tree per round for all classes, with a vector in each leaf.
+"""Gradient boosting with one tree per round for all classes, with a vector in each leaf.
 
 Problem
     minimise the sum over samples i of a loss of F(x_i), by default softmax, -log p_{y_i} with p = softmax(F);
@@ -55,30 +55,32 @@ from pymcboost.training.parameters import (
 )
 
 LossScoring = Literal[ClassMetrics, "loss", LabelMetrics] | Scorer | SeveralScorers
-# Learning rate up to which fewer rounds at a higher rate have the same temperature; see docs/results/choices.md.
+# Maximum learning rate at which fewer rounds with a higher rate give the same temperature; see
+# docs/results/choices.md.
 FAST_RATE = 0.2
-# "auto": the learning rate of few rows, up to that of many; it doubles between these numbers of rows.
+# "auto": learning rates for few and for many rows. The rate doubles between these numbers of rows.
 LOW_RATE = 0.05
 HIGH_RATE = 0.1
 FEW_ROWS = 2_000
 MANY_ROWS = 13_000
-# After these rounds, or more at a lower learning rate, the least relative gain rises with this power of their number:
-# later trees would fit noise.
+# After this number of rounds, or more with a lower learning rate, the minimum relative gain increases with this power
+# of the number of rounds, because later trees would fit noise.
 LATE_ROUNDS = 300
 LATE_STEPS = 30.0
 LATE_POWER = 4
-# With more classes than these, few entries in leaves are the remedy for want of memory, and scores in double precision
-# and gradients beside them are held up to so many rows times classes: more leave the caches.
+# With more classes than this, sparse leaves are the advice against too little memory. Double-precision scores and
+# gradients are stored up to this number of rows times classes: more do not fit into the caches.
 MANY_CLASSES = 100
 MOST_WIDE_SCORES = 1 << 24
-# Trees whose leaves of all rows are looked up at once: rows that are kept as bins are decoded again for each time.
+# Number of trees whose leaves are looked up together for all rows. Rows stored as bins are decoded for each such
+# pass.
 TREES_AT_ONCE = 16
-# Table updates of a scan of all rows below which one thread is as fast.
+# With fewer table updates per scan of all rows than this, one thread is as fast.
 SMALL_WORK = 200_000
 
 
 def rate_for(n_rows):
-    """The learning rate where it is "auto"."""
+    """Learning rate for "auto"."""
     doublings = math.log(n_rows / FEW_ROWS) / math.log(MANY_ROWS / FEW_ROWS)
     return min(max(LOW_RATE * 2**doublings, LOW_RATE), HIGH_RATE)
 
@@ -99,7 +101,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         self._speed_up_factor = 1.0
 
     def check(self):
-        """A loss that is given has what one needs; it has no temperature, and no priors."""
+        """Check a custom loss, which has no temperature and no priors, and other parameters."""
         p = self.params
         self.check_labels()
         if p.max_leaf_entries is not None and p.monotonic_cst is not None:
@@ -122,7 +124,7 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     @property
     def link(self):
-        """That of the loss."""
+        """The link of the loss."""
         return self._loss.link
 
     @property
@@ -146,11 +148,11 @@ class VectorTreeBoost(ManyLabels, Booster):
         return loss_of(self.params.loss)
 
     def kept(self):
-        """The loss, where it is one that no file has."""
+        """See `Booster.kept`: a custom loss, which no file can store."""
         return {} if isinstance(self.params.loss, str) else {"loss": self.params.loss}
 
     def rows(self, dataset, n_threads, previous):
-        """Columns for trees."""
+        """Create tree columns."""
         categorical = () if self.categories is None else self.categories.feature
         options = {
             "max_bins": self.params.max_bins,
@@ -184,14 +186,17 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     @property
     def most_leaves(self):
-        """No tree has more."""
+        """Maximum number of leaves of a tree."""
         m = self.data.total_rows
         most = self.params.max_leaf_nodes
         return min(m, leaves_for(m) if most == "auto" else most)
 
     @property
     def shares(self):
-        """Whether leaves keep a number that all but their entries share: a shift of all scores matters."""
+        """Whether leaves store a value shared by all classes except their entries.
+
+        This is necessary if a shift of all scores matters.
+        """
         p = self.params
         return (
             p.max_leaf_entries is not None
@@ -201,16 +206,16 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     @property
     def fewer(self):
-        """Columns that splits are found on, None for all classes."""
+        """Number of directions in which splits are searched; None for all classes."""
         return columns_for(self.params.split_columns, self.data.n_classes, self.data.is_sparse)
 
     def layouts(self):
-        """With few values of leaves, packed, too."""
+        """See `Booster.layouts`; also packed, if leaves have few distinct values."""
         return ("list",) if self.params.leaf_levels is None else ("list", "packed")
 
     @property
     def narrow(self):
-        """Whether scores alone are held, in single precision."""
+        """Whether only scores are stored, in single precision."""
         m = self.data.total_rows
         K = self.data.n_classes
         many = K > MANY_CLASSES and m * K > MOST_WIDE_SCORES
@@ -218,20 +223,20 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     @property
     def could_be_narrow(self):
-        """Whether they would be, were the entries of leaves few."""
+        """Whether scores could be stored in single precision, if leaves are sparse."""
         p = self.params
         has_kernel = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal"
         return has_kernel and self.fewer is not None
 
     def speed_up(self, n_rounds):
-        """Up to twice the learning rate."""
+        """See `Booster.speed_up`; up to twice the learning rate."""
         rate = self.params.learning_rate
         self._speed_up_factor = 2.0 if rate == "auto" else min(max(FAST_RATE / rate, 1.0), 2.0)
         return math.ceil(n_rounds / self._speed_up_factor)
 
     @property
     def learning_rate(self):
-        """The number for "auto"; a callback may change it."""
+        """The learning rate, as a number also for "auto"; a callback may change it."""
         rate = self.params.learning_rate
         return self._speed_up_factor * (rate_for(self.data.total_rows) if rate == "auto" else rate)
 
@@ -249,7 +254,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         }
 
     def memory(self):
-        """Scores and gradients, a tree, and the Newton steps of its leaves where they have tables."""
+        """See `Booster.memory`: scores and gradients, a tree, and the tables of full Newton steps."""
         data = self.data
         p = self.params
         K = self.data.n_classes
@@ -278,7 +283,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         return parts if fewer is None else [*parts, memory.directions(data, fewer)]
 
     def prepare(self, previous):
-        """Loss and grower."""
+        """Create the loss and the grower."""
         p = self.params
         self._first_rate = self.learning_rate / self._speed_up_factor
         self.loss = (NarrowRows if self.narrow else Rows)(self._loss, self.data, self.n_threads)
@@ -319,12 +324,12 @@ class VectorTreeBoost(ManyLabels, Booster):
         )
 
     def release(self):
-        """See `Booster.release`: the scores of many classes are gigabytes."""
+        """See `Booster.release`: scores of many classes take gigabytes."""
         self.loss = self.learner = self.left_out = None
 
     @property
     def leaves_rows_out(self):
-        """See `Booster`: each tree leaves rows out, and leaf vectors have a closed form."""
+        """See `Booster`: requires that each tree leaves rows out, and that leaf vectors have a closed form."""
         p = self.params
         closed = (
             isinstance(p.loss, str)
@@ -349,7 +354,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         self.learner.keeps_sums = True
 
     def left_out_scores(self):
-        """See `Booster`; the trees are gone through once more where the training has not followed all of them."""
+        """See `Booster`; evaluates the trees again if the training has not followed all of them."""
         if self.left_out.n_trees != self.n_rounds:
             self.follow_left_out()
             loss = Rows(self._loss, self.data, self.n_threads)
@@ -366,7 +371,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         self.left_out.add(loss, rows, leaf_start, leaf, key, value, sums)
 
     def restart(self, scores):
-        """Take over these scores, or those that the loss begins with."""
+        """Set these scores, or the initial scores of the loss."""
         if self.narrow:
             self.loss.start(self.first_scores())
             self.replay()
@@ -376,12 +381,12 @@ class VectorTreeBoost(ManyLabels, Booster):
             self.loss.start(scores)
 
     def replay(self):
-        """Add the trees so far to the scores, one by one, as they were added when they were found."""
+        """Add the trees so far to the scores one by one, as in training."""
         for value, leaf in self._trees_so_far(self.loss.width):
             self.loss.add(value, leaf)
 
     def _trees_so_far(self, width):
-        """Yield the vectors (n_leaves, width) of the leaves of each tree, and the leaf of every training row."""
+        """Yield the leaf vectors (n_leaves, width) of each tree, and the leaf of every training row."""
         K = self.data.n_classes
         for first in range(0, len(self.builder), TREES_AT_ONCE):
             trees = self.builder.tail(first)
@@ -418,11 +423,11 @@ class VectorTreeBoost(ManyLabels, Booster):
         return super().go_on(previous)
 
     def round(self):
-        """The next tree."""
+        """Grow the next tree."""
         p = self.params
         late_from = max(LATE_ROUNDS, LATE_STEPS / self._first_rate) / self._speed_up_factor
         late = max(1, self.n_rounds / late_from) ** LATE_POWER
-        self.learner.learning_rate = self.learning_rate  # which a callback may change
+        self.learner.learning_rate = self.learning_rate  # a callback may have changed it
         self.learner.min_relative_gain = p.min_relative_gain * late
         if self.learner.reuse is not None:
             so_far = self.builder.tail(0)
@@ -446,7 +451,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         return {"n_leaves": len(vectors)}
 
     def why_constant(self):
-        """Rows that are drawn may be too few."""
+        """See `Booster.why_constant`; the drawn rows may be too few."""
         share = self.params.subsample
         text = super().why_constant()
         return (
@@ -456,7 +461,7 @@ class VectorTreeBoost(ManyLabels, Booster):
         )
 
     def refit_round(self, leaf_of_row, leaves, cls, base, decay):
-        """See `Booster`; the leaves that have rows."""
+        """See `Booster`; only leaves with rows change."""
         restrictions = {
             name: getattr(self.params, name)
             for name in ("monotonic_cst", "max_leaf_entries", "leaf_levels")

@@ -1,4 +1,4 @@
-"""Losses: one class for each, whatever way its numbers lie.
+"""Losses: one class for each, in every layout of scores and gradients.
 
 What a loss says
     value(F, y)       loss of every row, from scores F (m, K) and classes y (m,): (m,)
@@ -23,14 +23,14 @@ from pymcboost.losses.coded_exp import CodedExp
 from pymcboost.losses.loss import Loss
 from pymcboost.losses.own import OwnLoss, check_own
 
-# The names of `LOSSES`, for type checkers and as choices of a parameter.
+# The names in `LOSSES`, for type checkers and as choices of a parameter.
 LossName = Literal["softmax", "logistic"]
 LOSSES = {"softmax": softmax.Softmax(), "logistic": logistic.Logistic()}
 PAIRWISE = {"exp": pairwise_exp.PairwiseExp(), "log": pairwise_log.PairwiseLog()}
 
 
 def loss_of(loss):
-    """The loss of this name, or one that is given."""
+    """Return the loss with this name, or wrap a custom loss."""
     return LOSSES[loss] if isinstance(loss, str) else OwnLoss(loss)
 
 

@@ -1,6 +1,6 @@
-"""Weights in blocks of columns, one for each class or coded problem, kept up by multiplication.
+"""Weights in blocks of columns, one column for each class or coded problem, which are updated by multiplication.
 
-Outputs h of weak learners are +-1, so that an update multiplies the weights of a class's rows by one of two factors in
+Outputs h of weak learners are +-1, so an update multiplies the weights of a class's rows by one of two factors in
 each column.
 """
 
@@ -11,13 +11,13 @@ from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.data.rows import MANY_COLUMNS
 from pymcboost.data.stump_data import layout
 
-# Added to every stored weight (their mean is about 1): far below what a sum can see, far above denormal numbers.
+# Added to every stored weight (mean about 1): too small to affect sums, but large enough to avoid denormal numbers.
 SMALLEST = 1e-30
 BLOCK_ROWS = 4096
 
 
 class ColumnSums:
-    """Sums of the columns of a gradient over the rows of each class on each side of weak learners.
+    """Sums of a gradient's columns over the rows of each class, on each side of weak learners.
 
     Parameters
     ----------
@@ -31,12 +31,12 @@ class ColumnSums:
         self.starts, self.classes = _weights.chunks(data.class_start)
         self._shape = (2, data.n_classes, n_columns)
         self._n_threads = n_threads
-        # Of very many columns one block is summed after the other.
+        # With very many columns, the blocks are summed one after the other.
         self._apart = n_columns > MANY_COLUMNS
         self._partial = np.zeros((len(self.classes), 2, 1 if self._apart else blocks, lanes))
 
     def __call__(self, gradient, h):
-        """(2, K, P): over the rows with h = +1, and those with h = -1; h: int8 (1, m), or one row for every column."""
+        """Sums (2, K, P) over rows with h = +1 and with h = -1; h: int8 (1, m), or one row for every column."""
         out = np.empty(self._shape)
         if self._apart:
             self._block_by_block(gradient, h, out)
@@ -65,7 +65,7 @@ class ColumnSums:
 
 
 class Blocks:
-    """What losses in blocks of columns share.
+    """Base class of losses in blocks of columns.
 
     Parameters
     ----------
@@ -92,13 +92,13 @@ class Blocks:
         self._factors = aligned_zeros((3, data.n_classes, n_blocks * lanes), data.dtype)
 
     def row_slices(self):
-        """Slices of the rows, some thousand at a time."""
+        """Slices of a few thousand rows each."""
         m = self.data.n_rows
         step = self.rows_together
         return (slice(start, min(start + step, m)) for start in range(0, m, step))
 
     def _scatter(self, buffer, rows, values):
-        """Values (n, P) of rows into a buffer in blocks."""
+        """Write values (n, P) of rows into a buffer in blocks."""
         lanes = buffer.shape[2]
         for b in range(len(buffer)):
             part = values[:, b * lanes : (b + 1) * lanes]

@@ -1,4 +1,4 @@
-"""What classification trees are grown on: no loss, but held as one."""
+"""Weights on which classification trees are grown. They are not a loss, but have the same interface."""
 
 import math
 
@@ -8,7 +8,7 @@ from pymcboost.losses.rows import Integers, scale_of
 
 
 class ClassWeights(Integers):
-    """The rows' weights, as a gradient of each row's own class.
+    """Weights of the rows, as a gradient in the column of each row's class.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class ClassWeights(Integers):
     def __init__(self, data, n_threads, drawn=1.0):
         super().__init__(data, n_threads)
         self.units = scale_of(data.total_rows, max(1, round(drawn * data.n_rows)), 1.0)
-        # Bounds of weights are about weights that are 1 on average, as those of every tree are.
+        # Bounds on weights refer to weights with mean 1, as for every tree.
         self.weight = data.weight / (data.total_weight / data.total_rows)
         self.bound_scale = 1.0
         self.gradient[np.arange(data.n_rows), data.y] = 1.0
@@ -40,10 +40,10 @@ class ClassWeights(Integers):
         return 1
 
     def integers(self, key=None):
-        """Weights as integers (blocks, m, lanes), in the column of each row's class and in that of the sums.
+        """Weights as integers (blocks, m, lanes), in the column of each row's class and in the column of the sums.
 
-        Whole sample weights are whole multiples of each other as integers, too, as long as the weights are theirs:
-        ties are ties. A row's class has the integer of its weight: in a pure node nothing gains.
+        Integer sample weights keep their ratios as integers, if the weights are the sample weights, so ties stay
+        ties. A row's class has the integer of its weight, so that no split of a pure node has a gain.
         """
         data = self.data
         K = self.data.n_classes
@@ -53,7 +53,7 @@ class ClassWeights(Integers):
             self.weight, scale, scale, size=math.sqrt(2.0), total=self.weight.sum()
         )
         counts = integers[K // self.lanes, :, K % self.lanes]
-        # Rows of weight 0 take no part: a leaf of them alone would name a class that nothing speaks for.
+        # Rows with weight 0 are excluded: a leaf with only such rows would predict a class without evidence.
         counts[self.weight == 0] = 0
         rows = np.flatnonzero(self.gradient[np.arange(data.n_rows), data.y] == 1.0)
         integers[data.y[rows] // self.lanes, rows, data.y[rows] % self.lanes] = counts[rows]

@@ -1,4 +1,4 @@
-"""The exponential loss of coded problems, each a column that sets some classes against others."""
+"""Exponential loss of coded problems; each problem is a column that separates some classes from others."""
 
 import numpy as np
 
@@ -38,12 +38,14 @@ class CodedExp(Blocks):
         self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
         self._inverse = np.divide(1.0, self._unit, out=np.zeros((K, P)), where=self._unit != 0)
         of_class = np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])])
-        self._used = self._factors[:, :, :P]  # where h is +1, and where it is -1; and what is added
+        self._used = self._factors[
+            :, :, :P
+        ]  # factors where h is +1 and where it is -1, and the number added
         self._used[2] = SMALLEST * np.sign(self._unit)
         self._start_mass = np.einsum("kp,k->p", np.abs(np.sign(self.code)), of_class)
 
     def start(self, scores=None):
-        """Weights of given scores (m, P) of the columns, or of f = 0."""
+        """Compute the weights for scores (m, P) of the columns, or for f = 0."""
         weight = self.data.weight
         y = self.data.y
         if scores is None:
@@ -64,11 +66,11 @@ class CodedExp(Blocks):
         return np.where(code != 0, -code * scores[rows, :P] - shift, -np.inf)
 
     def _shift(self, scores):
-        """What is taken off the exponents of the columns (P,), so that their weights have the sums of the start."""
+        """Offsets of the columns' exponents (P,) that give the weights their initial sums."""
         shift = np.full(self.code.shape[1], -np.inf)
         for rows in self.row_slices():
             shift = np.maximum(shift, self._exponents(scores, rows, 0.0).max(axis=0))
-        # The largest exponents become 0 first, so that nothing overflows; columns of classes without rows have none.
+        # First make the largest exponents 0, so that nothing overflows; columns whose classes have no rows have none.
         has_mass = self._start_mass > 0
         shift[~has_mass] = shift[has_mass].min()
         mass = np.zeros_like(shift)
@@ -80,7 +82,7 @@ class CodedExp(Blocks):
             return shift + log(
                 np.divide(mass, self._start_mass, out=np.ones_like(mass), where=has_mass)
             )
-        top = shift.max()  # columns of one sum share a shift
+        top = shift.max()  # all columns share one sum and one shift
         return np.full_like(
             shift, top + log((mass * exp(shift - top)).sum() / self._start_mass.sum())
         )
@@ -98,11 +100,11 @@ class CodedExp(Blocks):
         return np.maximum(out, 0.0, out=out)
 
     def edges(self, tables):
-        """Sums over the rows of w sign(C) h for the columns: (P,)."""
+        """Sums over the rows of w sign(C) h by column: (P,)."""
         return (np.sign(self.code) * (tables[0] - tables[1])).sum(axis=0)
 
     def update(self, h, plus, tables, minus=None):
-        """Add ``plus`` (P,) to f where h = +1 and ``minus`` (``-plus`` if None) where h = -1; tables: those of h."""
+        """Add ``plus`` (P,) to f where h = +1, and ``minus`` (``-plus`` if None) where h = -1; tables: those of h."""
         factors = [exp(-self.code * plus), exp(-self.code * (-plus if minus is None else minus))]
         mass = (tables[0] * factors[0] + tables[1] * factors[1]).sum(axis=0)
         if self.apart:

@@ -1,29 +1,30 @@
-"""Codes: which classes a binary problem sets against which.
+"""Output codes: matrices of binary problems, each of which separates some classes from others.
 
-A code matrix is an array (K, P): column j sets the classes with a positive entry against those with a negative one;
-classes with 0 take no part in it.
+A code matrix is an array (K, P): column j separates the classes with positive entries from those with negative ones;
+classes with entry 0 are left out.
 """
 
 from itertools import combinations
 
 import numpy as np
 
-# Random matrices that a dense random code is chosen from, and its columns per log2 of the number of classes.
+# Number of random matrices from which a dense random code is chosen, and its columns per log2 of the number of
+# classes.
 TRIALS = 200
 COLUMNS_PER_BIT = 10
-# Most classes whose dichotomies are all taken: 2**(K - 1) - 1 columns.
+# Maximum number of classes for a code with all dichotomies, which has 2**(K - 1) - 1 columns.
 LARGEST_EXHAUSTIVE = 12
-# Most columns of a code: what the scorer's stack has room for.
+# Maximum number of columns of a code: the scorer keeps them on its stack.
 MOST_COLUMNS = 4096
 
 
 def one_vs_all(n_classes):
-    """Every class against all others: (K, K)."""
+    """Each class against all others: (K, K)."""
     return 2.0 * np.eye(n_classes) - 1.0
 
 
 def all_pairs(n_classes):
-    """Every class against every other one: (K, K (K - 1) / 2), 0 for the rest."""
+    """Each pair of classes: (K, K (K - 1) / 2), with 0 for the other classes."""
     pairs = list(combinations(range(n_classes), 2))
     code = np.zeros((n_classes, len(pairs)))
     for j, (a, b) in enumerate(pairs):
@@ -33,7 +34,7 @@ def all_pairs(n_classes):
 
 
 def exhaustive(n_classes):
-    """All ways to part the classes in two: (K, 2**(K - 1) - 1); class 0 is always positive."""
+    """All dichotomies of the classes: (K, 2**(K - 1) - 1); class 0 is always positive."""
     if n_classes > LARGEST_EXHAUSTIVE:
         raise ValueError(
             "code='exhaustive' has 2**(K - 1) - 1 columns and supports at most "
@@ -48,7 +49,9 @@ def exhaustive(n_classes):
 
 
 def dense_random(n_classes, rng, n_columns=None, trials=TRIALS):
-    """Random signs, of several matrices the one whose closest rows differ most (Allwein, Schapire and Singer).
+    """Random signs: of several matrices, the one with the largest minimum row distance.
+
+    See Allwein, Schapire and Singer.
 
     Parameters
     ----------
@@ -74,7 +77,7 @@ def dense_random(n_classes, rng, n_columns=None, trials=TRIALS):
         agreement = code @ code.T
         np.fill_diagonal(agreement, 0.0)
         distance = n_columns - agreement.max() if n_classes > 1 else 0
-        del agreement  # before the next one is made
+        del agreement  # frees it before the next one is made
         if distance > best_distance:
             best = code
             best_distance = distance
@@ -82,7 +85,7 @@ def dense_random(n_classes, rng, n_columns=None, trials=TRIALS):
 
 
 def _random_columns(n_classes, n_columns, rng):
-    """Different columns of random signs, none of them constant or another's negative; class 0 is positive."""
+    """Distinct columns of random signs, none constant or the negative of another; class 0 is always positive."""
     columns = {}
     while len(columns) < n_columns:
         column = np.where(rng.random(n_classes) < 0.5, -1.0, 1.0)
@@ -93,7 +96,7 @@ def _random_columns(n_classes, n_columns, rng):
 
 
 def random_half(n_classes, rng):
-    """A colouring (K,) of +1 and -1 with half of the classes, rounded down, at +1."""
+    """Random colouring (K,) of the classes: half of them, rounded down, are +1, the others -1."""
     colouring = -np.ones(n_classes)
     colouring[rng.choice(n_classes, n_classes // 2, replace=False)] = 1.0
     return colouring
@@ -103,7 +106,7 @@ CODES = {"one-vs-all": one_vs_all, "all-pairs": all_pairs, "exhaustive": exhaust
 
 
 def n_columns(code, n_classes):
-    """Columns of `code_matrix`, before it is made."""
+    """Number of columns of `code_matrix`, without making it."""
     K = n_classes
     every = 2 ** (K - 1) - 1 if K <= LARGEST_EXHAUSTIVE else np.inf
     if code == "exhaustive" or (code == "auto" and K <= 7):
@@ -116,7 +119,7 @@ def n_columns(code, n_classes):
 def code_matrix(code, n_classes, rng):
     """Code matrix by name: "one-vs-all", "all-pairs", "exhaustive" or "dense".
 
-    "auto" is all dichotomies up to 7 classes, and dense random beyond.
+    "auto" is "exhaustive" with up to 7 classes, and "dense" with more.
     """
     if code == "auto":
         code = "exhaustive" if n_classes <= 7 else "dense"
@@ -182,7 +185,7 @@ def separators(spec, n_classes):
 
 
 def _refuse_many(spec, count, n_classes):
-    """Refuse more class subsets than there may be, before their columns are made."""
+    """Refuse too many class subsets, before their columns are made."""
     if count <= MOST_COLUMNS:
         return
     named = isinstance(spec, str)
@@ -202,9 +205,9 @@ def _refuse_many(spec, count, n_classes):
 
 
 def not_told_apart(code):
-    """First pair of classes that a code (K, P) never sets against each other, as two positions; None if there is none.
+    """First pair of classes that a code (K, P) never separates, as two positions; None if there is none.
 
-    They have the same row, and so always the same score.
+    They have the same row, so their scores are always equal.
     """
     seen = {}
     for k, row in enumerate(np.ascontiguousarray(code)):

@@ -1,4 +1,4 @@
-"""A logistic loss for each label k, of which a row may have any number: log(1 + exp(-F_k)), or of F_k without it."""
+"""Logistic loss for multi-label data: for each label k, log(1 + exp(-F_k)) if a row has it, else log(1 + exp(F_k))."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from pymcboost.losses.loss import Loss
 
 
 class Logistic(Loss):
-    """One sigmoid p_k = 1 / (1 + exp(-F_k)) for every label; the negative gradient is [has k] - p_k.
+    """A sigmoid p_k = 1 / (1 + exp(-F_k)) for every label; the negative gradient is [has k] - p_k.
 
-    ``y`` are the labels of the rows, ones and zeros (m, K).
+    ``y`` holds the labels of the rows: ones and zeros (m, K).
     """
 
     link = "sigmoid"
@@ -17,12 +17,12 @@ class Logistic(Loss):
     begins = True
     spare_lane = True
     keeps_curvature = False
-    # Labels have no temperature that would mend leaves in which a label is all or none. Chosen on training parts of 53
-    # sets, see docs/results/choices.md.
+    # Multi-label models have no temperature that would correct leaves in which all rows or none have a label. Chosen
+    # on training parts of 53 sets, see docs/results/choices.md.
     least_l2 = 0.1
 
     def first(self, data):
-        """Logarithms of the odds of every label, as if half a row more had it, and half a row not."""
+        """Log-odds of every label, with half a row added with the label and half a row without it."""
         has = data.comm.sum(np.einsum("i,ij->j", data.weight, data.labels)) + 0.5
         total = data.comm.sum(data.weight.sum(keepdims=True)) + 1
         return data.comm.broadcast(np.log(has / (total - has)))
@@ -32,11 +32,14 @@ class Logistic(Loss):
         return 1.0
 
     def value(self, F, y):
-        """See `Loss.value`: mean over the labels."""
+        """See `Loss.value`; the mean over the labels."""
         return np.logaddexp(0, np.where(y > 0, -F, F)).mean(axis=1)
 
     def follow(self, rows, value, leaf):
-        """See `Loss.follow`. The kernel compares scores with that of an own class: 0, in the lane of the weights."""
+        """See `Loss.follow`.
+
+        The kernel compares scores with the score of the true class; here that is 0, in the weight's lane.
+        """
         data = rows.data
         K = rows.data.n_classes
         rows.F[:, K] = 0

@@ -1,4 +1,4 @@
-"""What a loss of the scores of all classes must say."""
+"""Interface of losses of the scores of all classes."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from pymcboost.losses.rows import CHUNK, Rows
 
 
 class Loss:
-    """Base of losses of the scores F (m, K) of all classes.
+    """Base class of losses of the scores F (m, K) of all classes.
 
     A loss of your own is a subclass with `value` and `gradient`, and `curvature` where it has one: arrays in, arrays
     out. Trees with vector leaves then grow on it; compiled losses are faster.
@@ -30,19 +30,20 @@ class Loss:
     begins = False
     least_l2 = 0.0
     gives_probabilities = False
-    steps_of_sums = False  # whether steps follow from the sums that a kernel takes for softmax, see `Softmax.steps_of`
-    spare_lane = False  # whether scores have the lane of the weights, too
+    # whether leaf steps follow from the sums that a kernel computes for softmax, see `Softmax.steps_of`
+    steps_of_sums = False
+    spare_lane = False  # whether scores also have a lane for the weights
 
     def bound(self, n_classes):
-        """No entry of a gradient is larger; None: what there is, is looked at."""
+        """Bound on the entries of gradients; None means that the actual gradients are inspected."""
         return None
 
     def first(self, data):
-        """Where scores begin (K,), with ``begins``."""
+        """Initial scores (K,), if ``begins``."""
         raise NotImplementedError
 
     def value(self, F, y):
-        """Loss of every row (m,), without its weight."""
+        """Loss of every row (m,), without weights."""
         raise NotImplementedError
 
     def gradient(self, F, y):
@@ -50,25 +51,25 @@ class Loss:
         raise NotImplementedError
 
     def curvature(self, F, y):
-        """Second derivatives by each score alone (m, K); None: 1 for all, so that leaves have mean gradients."""
+        """Diagonal second derivatives (m, K); None means 1, so that leaf values are mean gradients."""
         return None
 
     def put(self, F, y, gradient, curvature):
-        """Write what `gradient` and `curvature` say of rows, whose scores (m, K) may be overwritten."""
+        """Write `gradient` and `curvature` of rows into these arrays; the scores F (m, K) may be overwritten."""
         gradient[:], h = self.gradient(F, y), self.curvature(F, y)
         curvature[:] = 1 if h is None else h
 
     def rows(self, data, n_threads=1):
-        """The loss at work on training data, row after row."""
+        """Apply the loss to training data, stored row by row."""
         return Rows(self, data, n_threads)
 
-    # Whether second derivatives of all rows are kept beside the gradients.
+    # Whether second derivatives of all rows are stored, besides the gradients.
     keeps_curvature = True
 
     def follow(self, rows, value, leaf):
-        """``rows.F`` += value[leaf], where there is any, and ``rows.gradient``.
+        """Add value[leaf] to ``rows.F``, unless it is None, and update ``rows.gradient``.
 
-        Returns the sums of w |g| by lane in units, or None where they are to be computed when they are needed.
+        Returns the sums of w |g| by lane in units, or None if they should be computed when needed.
         """
         if value is not None:
             _vector_loss.add_leaves(rows.F, value, leaf, rows.lanes, rows.n_threads)
@@ -84,7 +85,7 @@ class Loss:
             )
 
     def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
-        """Steps (n_leaves, K) along each score alone, times (K - 1) / K where K scores share the move."""
+        """Diagonal Newton steps (n_leaves, K), times (K - 1) / K if the loss is invariant to a shift of all scores."""
         K = rows.data.n_classes
         sums = rows.leaf_sums(leaf_rows, leaf_start)
         curvature = rows.curvature_sums(leaf_rows, leaf_start)
@@ -95,5 +96,5 @@ class Loss:
         )
 
     def leaf_curvature(self, rows, leaf_rows, leaf_start, l2=0.0):
-        """Curvatures (n_leaves, K) of `leaf_steps`."""
+        """Curvatures (n_leaves, K) for `leaf_steps`."""
         return rows.curvature_sums(leaf_rows, leaf_start) + l2

@@ -1,4 +1,4 @@
-"""Softmax for many classes: scores in single precision are all that is held of the rows and classes."""
+"""Softmax for many classes: of all arrays over rows and classes, only single-precision scores are stored."""
 
 import numpy as np
 
@@ -7,12 +7,12 @@ from pymcboost._kernels import float32_loss as _float32_loss
 from pymcboost._kernels.exact import magic_of, refined, unit_of
 from pymcboost.losses.rows import LANES, UNUSED, Directions, Integers, Rows
 
-# Entries of leaves are added one by one where they are at most one of so many.
+# Leaf entries are added one by one if at most one in this many is not 0.
 FEW = 8
 
 
 class NarrowRows(Rows):
-    """The softmax loss at work on training rows, for trees whose splits are found in directions.
+    """Softmax loss on training rows, for trees whose splits are searched in random directions.
 
     Gradients are made from the scores where they are needed, for some rows at a time: all of them when they are
     projected, and once more for the sums over the rows of the leaves. A score is a sum in single precision, in the
@@ -27,7 +27,7 @@ class NarrowRows(Rows):
 
     Attributes
     ----------
-    stored_scores : ndarray (m, width) float32
+    held : ndarray (m, width) float32
         Scores, without what `take` gives.
     """
 
@@ -44,21 +44,21 @@ class NarrowRows(Rows):
         self._tree = (
             None,
             np.zeros(1, dtype=np.int32),
-        )  # vectors to be added, and the leaf of every row
+        )  # leaf vectors that are still to be added, and the leaf of every row
         self.norm = np.empty((data.n_rows, 3), dtype=np.float32)
         self.known = False
         self._weigh()
 
     @property
     def F(self):
-        """Scores."""
+        """Scores, after pending leaf vectors are added."""
         vectors, leaf = self.take()
         if vectors is not None:
             _float32_loss.add_rows(self.stored_scores, vectors, leaf, self.n_threads)
         return self.stored_scores
 
     def take(self):
-        """Vectors and leaves of the rows that are not in the scores yet, for who adds them; vectors None if all are."""
+        """Take the pending leaf vectors and leaves, for the caller to add; the vectors are None if there are none."""
         tree, self._tree = self._tree, (None, self._tree[1])
         return tree
 
@@ -70,11 +70,11 @@ class NarrowRows(Rows):
         self.known = False
 
     def add(self, value, leaf):
-        """F += value[leaf], value (n_leaves, width).
+        """Add value[leaf] to F; value is (n_leaves, width).
 
-        Whole vectors are added when scores are read next: they would go through the memory twice.
+        Dense vectors are added when the scores are next read, to avoid a second pass through memory.
         """
-        F = self.F  # with the last tree
+        F = self.F  # adds the previous tree
         self.known = False
         if FEW * np.count_nonzero(value) > value.size:
             self._tree = value.astype(np.float32, copy=False), leaf
@@ -89,11 +89,11 @@ class NarrowRows(Rows):
         return NarrowDirections(self, n_columns)
 
     def mean_square(self):
-        """Mean over the rows of w |g|^2, of the gradients that were projected last."""
+        """Mean over the rows of w |g|^2, for the gradients that were last projected."""
         return self.square / self.data.total_rows
 
     def variance(self):
-        """See `Rows`; gradients are not at hand, and their mean is small after the first rounds."""
+        """See `Rows`; approximate, because gradients are not stored, and their mean is small after the first rounds."""
         return self.mean_square()
 
     def leaf_sums(self, rows, leaf_start):
@@ -107,7 +107,7 @@ class NarrowRows(Rows):
         return _float32_loss.softmax_values(self.F, self.norm, self.data.y, self.weight, *arguments)
 
     def _know_gradients(self):
-        """A projection leaves behind what gradients are made from."""
+        """Make sure that the values from which gradients are computed exist; a projection computes them."""
         if not self.known:
             self.directions(1).integers(0)
 
@@ -126,7 +126,7 @@ class NarrowRows(Rows):
 
 
 class NarrowDirections(Directions):
-    """`Directions` of gradients that are not held."""
+    """`Directions` for gradients that are not stored."""
 
     def integers(self, key):
         """See `Directions`."""
@@ -148,7 +148,7 @@ class NarrowDirections(Directions):
                 self.n_threads,
             )
 
-        # The square of a row is at most twice that of the gradient of its own class.
+        # The squared norm of a row's gradient is at most twice the square of its entry for the true class.
         units = self.unit(signs), unit_of(2.02 * loss.largest * loss.bound() ** 2, n)
         first = magic_of(units[0])
         sums, squares = project(first, magic_of(units[1]))

@@ -1,4 +1,4 @@
-"""A loss that the user gives: a function, or an object with methods."""
+"""Custom losses: functions, or objects with methods."""
 
 import inspect
 import pickle
@@ -11,15 +11,15 @@ from pymcboost.losses.loss import Loss
 
 METHODS = ("start", "gradient_hessian", "link", "value")
 WHAT = ("gradient", "hessian")
-# What the gradients of a row may add up to, as a share of their sizes, where the loss is said not to change by a shift.
+# Maximum sum of a row's gradients, relative to their magnitudes, if the loss claims to be invariant to shifts.
 ROUNDING = 1e-4
-# Scores and probabilities that are as good as infinite, 0 or 1.
+# Limits beyond which scores count as infinite, and probabilities as 0 or 1.
 LARGEST = 1e30
 LEAST = np.finfo(np.float64).eps
 
 
 class OwnLoss(Loss):
-    """What a training asks of a loss that is given, each answer checked.
+    """Adapts a custom loss to the interface of `Loss`, and checks each of its results.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class OwnLoss(Loss):
                 f"loss: the hessian of {says} contains the negative number {h.min():g}; bound "
                 "it from below, for example with numpy.maximum(hessian, 1e-6)"
             )
-        if self.shift_invariant and not self._begun:  # the first rows stand for all
+        if self.shift_invariant and not self._begun:  # only the first rows are checked
             over = np.abs(np.einsum("ij->i", g)) - ROUNDING * np.einsum("ij->i", np.abs(g))
             if over.max(initial=0) > LEAST:
                 raise ValueError(
@@ -102,11 +102,11 @@ class OwnLoss(Loss):
 
     @property
     def gives_probabilities(self):
-        """Whether there are `probabilities`, which no link of a file gives."""
+        """Whether it has `probabilities`; no link of a model file provides them."""
         return self.begins
 
     def probabilities(self, scores):
-        """Probabilities (m, K) of the scores."""
+        """Probabilities (m, K) for the scores."""
         probabilities = _numbers(
             self.user_loss.link(scores.copy()),
             scores.shape,
@@ -118,19 +118,19 @@ class OwnLoss(Loss):
         return probabilities
 
     def log_probabilities(self, scores):
-        """Logarithms of the probabilities, which are at least ``LEAST``."""
+        """Log-probabilities; probabilities below ``LEAST`` are raised to it."""
         return elementary.log(np.clip(self.probabilities(scores), LEAST, 1.0))
 
 
 def _numbers(values, shape, source, means):
-    """A float64 array of that shape and of finite numbers; an error in words for anything else."""
+    """Convert to a float64 array of this shape with finite numbers, or raise a clear error."""
     values = _array(values, shape, source, means)
     _check_size(values, source)
     return values
 
 
 def _array(values, shape, source, means):
-    """A float64 array of that shape; an error in words for anything else."""
+    """Convert to a float64 array of this shape, or raise a clear error."""
     try:
         values = np.asarray(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
@@ -143,7 +143,7 @@ def _array(values, shape, source, means):
 
 
 def _check_size(values, source):
-    """Refuse numbers that are not finite or too large."""
+    """Refuse numbers that are not finite or are too large."""
     if not (values.size == 0 or (values.max() < LARGEST and values.min() > -LARGEST)):
         bad = values[~(np.abs(values) < LARGEST)]
         raise ValueError(
@@ -153,7 +153,7 @@ def _check_size(values, source):
 
 
 def check_own(name, loss):
-    """Refuse what is no loss; ``name``: the estimator's."""
+    """Refuse an object that is not a loss; ``name`` is the estimator's."""
     if isinstance(loss, type):
         raise ValueError(
             f"{name}: loss={loss.__name__} is a class; give an instance, {loss.__name__}()"
@@ -175,7 +175,7 @@ def check_own(name, loss):
 
 
 def takes_positions(function, count, *names):
-    """Whether a function can be called with so many arguments by position, and these by name, as far as it says."""
+    """Whether a function accepts ``count`` positional arguments and these names, as far as its signature tells."""
     try:
         inspect.signature(function).bind(*[None] * count, **dict.fromkeys(names))
     except TypeError:
@@ -186,12 +186,12 @@ def takes_positions(function, count, *names):
 
 
 def name_of(loss):
-    """Name of a loss that is given."""
+    """Name of a custom loss."""
     return getattr(loss, "__name__", type(loss).__name__)
 
 
 class _Sums:
-    """A file of which nothing is kept but the checksum: what is given may hold all rows."""
+    """File that keeps only a checksum, because a pickled object may contain all rows."""
 
     crc = 0
 
@@ -200,7 +200,7 @@ class _Sums:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles sets by the checksums of their elements: their order is another one in every process."""
+    """Pickles sets by the checksums of their elements, because their order differs between processes."""
 
     def persistent_id(self, obj):
         return (
@@ -216,10 +216,10 @@ def _checksum(loss):
 
 
 def shown(loss):
-    """What a model file says of a loss or a metric: the name of one of ours, or name and checksum of one given."""
+    """Description of a loss or metric in a model file: a built-in name, or name and checksum of a custom one."""
     if isinstance(loss, str):
         return loss
     try:
         return f"{name_of(loss)} with the checksum {_checksum(loss):08x}"
-    except Exception:  # whatever pickling may raise: a name alone is enough to read
+    except Exception:  # pickling can raise any error; the name is enough
         return name_of(loss)

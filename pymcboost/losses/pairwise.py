@@ -1,4 +1,4 @@
-"""What losses of pairwise margins share.
+"""Base classes of losses of pairwise margins.
 
 With margins rho_ir = F[y_i] - F[r], the weights are u_ir = exp(-rho_ir) (exponential) or 1 / (1 + exp(rho_ir))
 (logistic), and the negative gradient of the loss with respect to F is a_ir = [r = y_i] sum_l u_il - u_ir
@@ -15,12 +15,12 @@ exp = elementary.exp
 
 
 def is_large(n_classes):
-    """Whether there are so many classes that tables of all pairs are done without, as far as possible."""
+    """Whether there are so many classes that tables of all pairs are avoided if possible."""
     return n_classes > MANY_COLUMNS
 
 
 class Pairwise:
-    """A loss that is a sum of L(rho_ir) over the classes r other than y_i, for weak learners that all classes share.
+    """Loss that sums L(rho_ir) over all classes r except y_i, for weak learners shared by all classes.
 
     Attributes
     ----------
@@ -31,19 +31,19 @@ class Pairwise:
     link = "softmax"
 
     def terms(self, minus, weight, limit, smallest, out=None):
-        """Losses, in place of margins -rho, and weights u (to ``out``, if given), both times ``weight``.
+        """Replace margins -rho by their losses, and write weights u to ``out`` if given, both times ``weight``.
 
-        limit : exponents above it are not formed; smallest : what is added to weights that may vanish.
+        limit : larger exponents are clipped; smallest : added to weights that may vanish.
         """
         raise NotImplementedError
 
     def blocks(self, data, n_threads=1):
-        """The loss at work in blocks of classes."""
+        """Apply the loss in blocks of classes."""
         raise NotImplementedError
 
 
 class PairwiseBlocks(Blocks):
-    """A pairwise loss at work in blocks of classes.
+    """Pairwise loss in blocks of classes.
 
     Parameters
     ----------
@@ -66,13 +66,13 @@ class PairwiseBlocks(Blocks):
         self._all = np.arange(data.n_classes)
 
     def stopping_edge(self, edge):
-        """Edge with the weights normalised to sum to 1, diagonal included, as in the stopping rule."""
+        """Edge for weights that are normalized to a sum of 1, including the diagonal, as in the stopping rule."""
         return edge / (self.mass + self.diagonal)
 
     def _margins(self, scores):
-        """Yield (slice of rows, -rho, own-class mask) from raw scores (m, K), or from zero scores.
+        """Yield (slice of rows, -rho, mask of true classes) for raw scores (m, K), or for zero scores.
 
-        What is made for the rows may be written to. Drop it before the next: of very many classes it is large.
+        The arrays may be overwritten. Drop them before the next iteration: with very many classes, they are large.
         """
         for rows in self.row_slices():
             yield rows, *self._margin(scores, rows)
@@ -87,14 +87,14 @@ class PairwiseBlocks(Blocks):
         ), is_own_class
 
     def _store(self, rows, u, is_own_class):
-        """Gradient of rows from their weights, which are 0 for the own class; they are written over."""
+        """Store the gradient of rows, given their weights, which are 0 for the true class and are overwritten."""
         sums = u.sum(axis=1)
         np.negative(u, out=u)
         u[is_own_class] = sums
         self._scatter(self.gradient, rows, u)
 
     def _lay_out(self, sides, scale, added):
-        """Factors exp(w_r - w_c) of an update without another table, for the two ``sides`` (K,) of a weak learner."""
+        """Fill in factors exp(w_r - w_c) of an update without another table, for both ``sides`` (K,) of a learner."""
         K = len(self._all)
         for to, w in zip(self._factors, sides, strict=False):
             np.multiply.outer(exp(-w), exp(w) * scale, out=to[:, :K], casting="same_kind")

@@ -31,7 +31,7 @@ class PairwiseExp(Pairwise):
 class ExpBlocks(PairwiseBlocks):
     """Weights divided by exp(``log_scale``), so that they neither vanish nor overflow when all margins grow.
 
-    The sum of the terms exp(0) of the own classes is kept apart in ``diagonal``, in the scale of the stored weights.
+    The sum of the terms exp(0) of the true classes is stored separately in ``diagonal``, in the scale of the weights.
     """
 
     def __init__(self, data, n_threads):
@@ -39,7 +39,7 @@ class ExpBlocks(PairwiseBlocks):
         self._total_weight = float(data.weight.sum())
 
     def start(self, scores=None):
-        """Weights of given raw scores (m, K), or of F = 0."""
+        """Compute the weights for raw scores (m, K), or for F = 0."""
         weight = self.data.weight[:, None]
         self.mass = self._total_weight * (self.data.n_classes - 1)
         top, total = self._total(scores)
@@ -71,7 +71,7 @@ class ExpBlocks(PairwiseBlocks):
         return top, total
 
     def _sum(self, table):
-        """Sum of a table."""
+        """Sum of all entries of a table."""
         return float(np.add.reduce(table, axis=None))  # what the method sum calls
 
     def _rescale(self, log_scale):
@@ -86,13 +86,13 @@ class ExpBlocks(PairwiseBlocks):
         return out
 
     def tables_at(self, h, w):
-        """Tables that `update` needs when w was not fitted."""
+        """Tables for `update` when w was not fitted."""
         return self.side_tables(h)
 
     def update(self, h, w, tables, minus=None):
         """Add h w to F (w: (K,), h: (m,) +-1; tables: those of h before the update).
 
-        With ``minus`` (K,), that is added where h = -1 in place of -w.
+        If ``minus`` (K,) is given, it is added where h = -1 instead of -w.
         """
         if self.large:
             self._update_in_blocks(h, w, tables, minus=-w if minus is None else minus)
@@ -115,7 +115,10 @@ class ExpBlocks(PairwiseBlocks):
         self._rescale(self.log_scale - log(scale))
 
     def _update_in_blocks(self, h, w, tables, minus):
-        """`update` that makes no other table: a factor is exp(w_r) exp(-w_c). ``tables`` may be folded into one."""
+        """Version of `update` without further tables: a factor is exp(w_r) exp(-w_c).
+
+        ``tables`` may be a folded table.
+        """
         rows = np.zeros(len(w))
         for table, of in zip(tables, (w, minus), strict=False):
             rows += exp(-of) * np.einsum("cr,r->c", table, exp(of))

@@ -13,14 +13,14 @@ from pymcboost.losses.pairwise import Pairwise, PairwiseBlocks
 exp = elementary.exp
 log = elementary.log
 
-# Odds stay within exp of this.
+# Bound on the logarithms of odds.
 LARGEST_EXPONENT = 69.0
-# Rows of very many classes that are looked at together: in one block of columns they stay in the cache.
+# Number of rows processed together with very many classes, so that a block of columns stays in the cache.
 PASS_ROWS = 1024
 
 
 def _logs(q):
-    """log(1 + q), added up to two columns. Its bits do not depend on the CPU, as those of NumPy's log1p do.
+    """Sums of log(1 + q) over columns, reduced to two columns; the same bits on every CPU, unlike NumPy's log1p.
 
     q : at most 16 columns up to 10^38, so that no product of eight overflows
     """
@@ -53,9 +53,9 @@ class PairwiseLog(Pairwise):
 
 
 class LogBlocks(PairwiseBlocks):
-    """Weights u, and the odds exp(-rho_ir) that they come from.
+    """Weights u, and the odds exp(-rho_ir) from which they are computed.
 
-    The weight of an own class is always 1/2; their sum is kept apart in ``diagonal``.
+    The weight of a true class is always 1/2; their sum is stored separately in ``diagonal``.
     """
 
     def __init__(self, data, n_threads):
@@ -65,14 +65,14 @@ class LogBlocks(PairwiseBlocks):
         self._partial = (
             None if self.large else np.zeros((len(self._classes), data.n_blocks, 4, data.lanes))
         )
-        # Every row's own class in the gradient, laid out flat.
+        # Positions of every row's true class in the flattened gradient.
         rows = np.arange(data.n_rows)
         block, lane = np.divmod(data.y.astype(np.int64), data.lanes)
         self._own_places = (block * data.n_rows + rows) * data.lanes + lane
         self.diagonal = data.total_weight / 2
 
     def start(self, scores=None):
-        """Weights of given raw scores (m, K), or of F = 0."""
+        """Compute the weights for raw scores (m, K), or for F = 0."""
         weight = self.data.weight[:, None]
         for rows, q, is_own_class in self._margins(scores):
             exp(np.clip(q, -LARGEST_EXPONENT, LARGEST_EXPONENT, out=q), out=q)
@@ -86,11 +86,11 @@ class LogBlocks(PairwiseBlocks):
         self.mass = self._mass()
 
     def _mass(self):
-        """The gradient of a row at its own class is the sum of its off-diagonal weights."""
+        """Sum of all weights: the gradient of a row at its true class is the sum of its off-diagonal weights."""
         return float(self.gradient.reshape(-1).take(self._own_places).sum(dtype=np.float64))
 
     def trial_tables(self, h, w):
-        """First and second derivatives per class pair and side of h at F + h w: (4, K, K), see the kernel."""
+        """First and second derivatives for each class pair and side of h at F + h w: (4, K, K), see the kernel."""
         out = np.empty((4, len(w), len(w)))
         factor = exp(w[None, :] - w[:, None])
         _weights.log_sums(
@@ -113,7 +113,7 @@ class LogBlocks(PairwiseBlocks):
         return None
 
     def value_and_slopes(self, h, w):
-        """The loss at F + h w, and its derivatives by w (K,): a pass over the rows, without a table of pairs."""
+        """Loss at F + h w, and its derivatives with respect to w (K,), from one pass without a table of pairs."""
         value = 0.0
         slopes = 0.0
         # Columns of padding may have any factor, as their odds are 0.
@@ -129,7 +129,7 @@ class LogBlocks(PairwiseBlocks):
         return value, slopes[: len(w)]
 
     def _of_rows(self, h, sides, rows):
-        """`value_and_slopes` of some rows, in whole blocks of columns."""
+        """`value_and_slopes` for some rows, by whole blocks of columns."""
         y = self.data.y[rows]
         weight = self.data.weight[rows]
         _, _, lanes = self.odds.shape
@@ -151,7 +151,7 @@ class LogBlocks(PairwiseBlocks):
         return value, slopes - np.bincount(y, signed * by_row, minlength=len(slopes))
 
     def update(self, h, w, tables):
-        """Add h w to F (w: (K,), h: (m,) +-1; tables: not needed)."""
+        """Add h w to F (w: (K,), h: (m,) +-1; tables: not used)."""
         plus = minus = None
         if self.large:
             self._lay_out((w, -w), 1.0, SMALLEST)

@@ -1,4 +1,4 @@
-"""Row after row: scores, gradients and integers for trees with vector leaves."""
+"""Losses stored row by row: scores, gradients and integers for trees with vector leaves."""
 
 import math
 
@@ -7,31 +7,32 @@ import numpy as np
 from pymcboost._kernels import vector_loss as _vector_loss
 from pymcboost._kernels.exact import is_wide, magic_of, refined, total, unit_of, units_of
 
-# Gradients whose sum is below this share of the weights are rounding.
+# If the sum of the gradients is below this share of the weights, they are only rounding errors.
 SMALLEST_GRADIENT = 1e-12
-# Integer sums stay below this; those of 64 bits below `WIDE_ROOM`, so that rounding in double precision is far below a
+# Limits of integer sums. 64-bit sums stay below `WIDE_ROOM`, so that rounding in double precision is far below one
 # unit, and the integers of a row below `ROW_ROOM`.
 INTEGER_ROOM = 2.0**31 * (1 - 2.0**-9)
 WIDE_ROOM = 2.0**44
 ROW_ROOM = 2.0**30
-# Scores of more numbers than these are stored without many unused lanes.
+# With more scores than this, they are stored without many unused lanes.
 LARGE_SCORES = 1 << 20
-# Numbers that NumPy works on at once: they stay in the cache. Numbers of tables of leaves that are summed at once.
+# Number of values that NumPy processes at once, so that they stay in the cache; and size of the leaf tables summed at
+# once.
 CHUNK, TABLES = 1 << 15, 1 << 17
-# Rows of a leaf that one thread sums at a time, where there is only one leaf.
+# Number of rows that a thread sums at once if there is a single leaf.
 PIECE = 4096
-# Lanes of a block of many classes.
+# Lanes of a block for many classes.
 LANES = 16
-# Score in the lanes of no class.
+# Score in unused lanes.
 UNUSED = -1e30
-# Sums of leaves are taken in smaller units where their terms have fewer bits than these in the mean.
+# Sums of leaves use smaller units if their terms have fewer bits than this on average.
 SMALL_BITS = 16
-# Share of the mean curvature that is added to every class's own, against classes that a leaf does not have.
+# Share of the mean curvature that is added to each class's curvature, for classes that do not occur in a leaf.
 RIDGE = 0.05
 
 
 def row_layout(n_classes):
-    """Lanes of a block, blocks and their product, for the classes and one lane more for the weight."""
+    """Lanes of a block, number of blocks, and their product, for the classes and one more lane for the weight."""
     if n_classes < 4:
         lanes = 4
     else:
@@ -41,14 +42,14 @@ def row_layout(n_classes):
 
 
 def scale_of(n_rows, total, largest):
-    """Power of two by which numbers of so many rows become integers: what they sum up to, and the largest of a row."""
+    """Power of two that scales numbers to integers, given the number of rows, the total, and the largest of a row."""
     if not is_wide(n_rows):
         return power_of_two((INTEGER_ROOM - n_rows) / total)
     return power_of_two(min((WIDE_ROOM - n_rows) / total, ROW_ROOM / largest))
 
 
 def _range_of(comm, array):
-    """Least and largest of the numbers of all workers."""
+    """Smallest and largest number over all workers."""
     ends = comm.maximum(
         np.array([-array.min(initial=np.inf), array.max(initial=-np.inf)], dtype=np.float64)
     )
@@ -56,7 +57,7 @@ def _range_of(comm, array):
 
 
 def _rows_of_leaves(leaves, rows, leaf_start):
-    """Rows of these leaves, and where those of each begin."""
+    """Rows of these leaves, and the start of each leaf."""
     if len(leaves) == len(leaf_start) - 1:
         return rows, leaf_start
     count = np.diff(leaf_start)[leaves]
@@ -65,12 +66,12 @@ def _rows_of_leaves(leaves, rows, leaf_start):
 
 
 def power_of_two(x):
-    """Largest power of two up to x."""
+    """Largest power of two that is at most x."""
     return math.ldexp(0.5, math.frexp(x)[1])
 
 
 class Integers:
-    """Gradients of the rows (m, width) as integers (blocks, m, lanes), which trees are grown on.
+    """Gradients of the rows (m, width) as integers (blocks, m, lanes), for growing trees.
 
     Parameters
     ----------
@@ -101,26 +102,28 @@ class Integers:
         self.n_columns = n_columns or data.n_classes
         self.lanes, self.blocks, self.width = row_layout(self.n_columns)
         self.gradient = data.zeros((data.n_rows if rows is None else rows, self.width), np.float32)
-        self._integers = None  # splits may be found on others
+        self._integers = None  # allocated when needed, because splits may be searched on others
 
     def _scale(self, weight, top):
-        """Power of two by which gradients become integers, ``top`` their sum."""
+        """Power of two that scales gradients to integers; ``top`` is the sum of their magnitudes."""
         n = self.data.total_rows
         return scale_of(n, top, self._largest(weight) if is_wide(n) else 0.0)
 
     def _quantise(self, weight, scale, units, size=1.0, total=None):
-        """Gradients (scale per 1) and weights (units per 1) as integers; no row's vector is longer than ``size``.
+        """Convert gradients (scale per 1) and weights (units per 1) to integers; ``size`` bounds the norm of a row.
 
-        total : sum of the weights of all rows; None where they are equal.
+        total : sum of the weights of all rows; None if they are equal.
         """
         self.gain_unit = units / scale / scale
-        # equal rows of equal weights have the same integers
+        # equal rows with equal weights have equal integers
         self.row_error = 0.0
         self.rows_per_weight = 1.0
         if total is not None:
             n = self.data.total_rows
             halves = math.sqrt(self.n_columns) + size * scale / units
-            self.row_error = 0.5 * halves + 2.0**-22 * INTEGER_ROOM / n  # and those of float32
+            self.row_error = (
+                0.5 * halves + 2.0**-22 * INTEGER_ROOM / n
+            )  # includes the rounding of float32
             self.rows_per_weight = n / (total * units)
         if self._integers is None:
             self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
@@ -130,7 +133,7 @@ class Integers:
         return self._integers
 
     def _largest(self, weight):
-        """Largest w |g| of the rows of all workers, or more."""
+        """Upper bound of w |g| over the rows of all workers."""
         heaviest = _range_of(self.data.comm, weight)[1]
         return max(map(abs, _range_of(self.data.comm, self.gradient))) * (
             heaviest if heaviest > 0 else 1.0
@@ -138,7 +141,7 @@ class Integers:
 
 
 class Rows(Integers):
-    """A loss at work on the training rows.
+    """A loss on the training rows.
 
     Parameters
     ----------
@@ -166,7 +169,7 @@ class Rows(Integers):
         self.curvature = None
         self.summed = True
         K = data.n_classes
-        # Large data do without unused lanes where these are many; rows of several blocks would not stay in the cache.
+        # Large data avoid many unused lanes. Rows of several blocks would not stay in the cache anyway.
         compact = (
             data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
         )
@@ -190,19 +193,19 @@ class Rows(Integers):
             self.units = scale_of(n, self.total, largest)
 
     def least(self, weight):
-        """A least weight in the units of the integers (just allowed is allowed, whatever the rounding)."""
+        """Convert a minimum weight to integer units, so that rounding does not refuse a weight that is just allowed."""
         room = WIDE_ROOM if is_wide(self.data.total_rows) else INTEGER_ROOM
         return max(1, int(np.ceil(min(weight * self.units * (1 - 1e-9), room))))
 
     def start(self, scores=None):
-        """Take over raw scores (m, K), or zeros."""
+        """Set the raw scores (m, K); zeros if None."""
         K = self.data.n_classes
         self.F[:, :K] = 0.0 if scores is None else scores
         self.F[:, K:] = UNUSED
         self._sums = self.loss.follow(self, None, np.zeros(self.data.n_rows, dtype=np.int32))
 
     def add(self, value, leaf):
-        """F += value[leaf], value (n_leaves, width)."""
+        """Add value[leaf] to F; value is (n_leaves, width)."""
         self._sums = self.loss.follow(self, value, leaf)
 
     def value(self):
@@ -211,15 +214,15 @@ class Rows(Integers):
         return total(loss * self.weight if len(self.weight) else loss)
 
     def integers(self, key=None):
-        """Gradients and weights as integers (blocks, m, lanes), or None where nothing is left to learn."""
+        """Gradients and weights as integers (blocks, m, lanes); None if nothing is left to learn."""
         return self.rounded(self, self._sums, self.unit())
 
     def unit(self, times=1.0):
-        """Unit of the sums of w |g|, of gradients up to so many times a gradient."""
+        """Unit of the sums of w |g|, for gradients up to ``times`` times the bound."""
         return unit_of(1.001 * times * self.largest * self.bound(), self.data.total_rows)
 
     def bound(self):
-        """No gradient is larger."""
+        """Upper bound of the gradients."""
         bound = self.loss.bound(self.data.n_classes)
         return (
             max(abs(end) for end in _range_of(self.data.comm, self.gradient))
@@ -228,15 +231,15 @@ class Rows(Integers):
         )
 
     def parts(self, n):
-        """Slices of the rows with about so many numbers each."""
+        """Slices of the rows with about ``n`` numbers each."""
         m = self.data.n_rows
         step = 1 + n // self.data.n_classes
         return (slice(begin, min(begin + step, m)) for begin in range(0, m, step))
 
     def rounded(self, on, sums, unit):
-        """The gradients of ``on`` as integers; None where they are rounding.
+        """Gradients of ``on`` as integers; None if they are only rounding errors.
 
-        sums : those of w |g| by lane in this unit, or None.
+        sums : sums of w |g| by lane in this unit, or None.
         """
 
         def sizes(magic):
@@ -252,12 +255,12 @@ class Rows(Integers):
         scale = on._scale(self.weight, top + error)
         if self.uniform:
             return on._quantise(self.weight, scale, self.units)
-        # A vector whose numbers add up to 0 is not longer than the root of 2 times the bound.
+        # The norm of a vector whose entries add up to 0 is at most sqrt(2) times the bound.
         size = math.sqrt(2 if self.shift_invariant else self.data.n_classes) * self.bound()
         return on._quantise(self.weight, scale, self.units, size, self.total)
 
     def directions(self, n_columns):
-        """The gradients in ``n_columns`` random directions of the classes, for the search of splits alone."""
+        """Gradients in ``n_columns`` random directions of the classes, used only to search splits."""
         self.summed = False
         return Directions(self, n_columns)
 
@@ -284,13 +287,16 @@ class Rows(Integers):
         )
 
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
-        """Vectors (n_leaves, K) that the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``, ask for."""
+        """Optimal steps (n_leaves, K) for the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
         return self.loss.leaf_steps(self, rows, leaf_start, full, l2)
 
     def leaf_values(self, rows, leaf_start, full, l2, largest, rate, kept=None):
-        """Vectors (n_leaves, width) that are added to scores: `leaf_steps`, cut, less their mean, times the rate.
+        """Leaf vectors (n_leaves, width) to add to scores.
 
-        ``kept``: float32 (n_leaves, 2, width), gets what `leaf_sums` gives. Only of softmax without workers.
+        They are clipped `leaf_steps` minus their mean, times the learning rate.
+
+        ``kept``: float32 (n_leaves, 2, width), is filled with the result of `leaf_sums`. Only for softmax without
+        workers.
         """
         if not self.loss.steps_of_sums or full or self.data.comm.size > 1:
             step = self.leaf_steps(rows, leaf_start, full, l2)
@@ -318,7 +324,7 @@ class Rows(Integers):
         return _vector_loss.softmax_values(self.gradient, self.weight, self.lanes, *arguments)
 
     def leaf_curvature(self, rows, leaf_start, l2=0.0):
-        """Curvatures (n_leaves, K) that steps along each score alone are divided by."""
+        """Curvatures (n_leaves, K) that divide the diagonal steps."""
         return self.loss.leaf_curvature(self, rows, leaf_start, l2)
 
     def leaf_sums(self, rows, leaf_start):
@@ -330,9 +336,9 @@ class Rows(Integers):
         return self._in_ones(self.curvature, rows, leaf_start)[:, 0]
 
     def _in_ones(self, of, rows, leaf_start):
-        """Sums as `leaf_sums`, of these gradients of the rows of all workers.
+        """Sums like `leaf_sums`, for these gradients, over the rows of all workers.
 
-        Units follow from the bound of the gradients. Where sums are small in them, they follow from the leaf's own.
+        Units follow from the bound of the gradients. If sums are small in these units, the leaf gets its own unit.
         """
         count = self.data.comm.sum(leaf_start[1:] - leaf_start[:-1])
         bound = self.loss.bound(self.data.n_classes)
@@ -352,7 +358,7 @@ class Rows(Integers):
         return sums
 
     def _unit_of_ones(self, bound, count):
-        """Unit of the sums of all leaves, of gradients up to ``bound``."""
+        """Common unit of the sums of all leaves, for gradients up to ``bound``."""
         return unit_of(1.001 * bound * self.largest, int(count.max()))
 
     def _in_own_units(self, of, rows, leaf_start, count):
@@ -361,9 +367,9 @@ class Rows(Integers):
         return _vector_loss.in_ones(sums, magic, self.data.n_classes, count)[0]
 
     def _in_unit(self, of, rows, leaf_start, magic, count):
-        """Sums of all leaves in one unit, and the leaves where they are small in it.
+        """Sums of all leaves in a single unit, and the leaves whose sums are small in it.
 
-        Sums of many classes are taken for some leaves at a time, which stay in the cache.
+        With many classes, a few leaves are summed at a time, so that they stay in the cache.
         """
         n = len(count)
         K = self.data.n_classes
@@ -391,7 +397,8 @@ class Rows(Integers):
             return _vector_loss.leaf_sums(
                 of, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads
             )
-        # A leaf is summed by one thread: a single one in pieces, for several threads. The sums are of integers.
+        # One thread sums a leaf. A single leaf is divided into pieces, so that several threads can work; sums of
+        # integers are exact.
         begin, end = leaf_start.tolist()
         start = np.append(np.arange(begin, max(begin + 1, end), PIECE), end)
         magic = np.repeat(magic, len(start) - 1, axis=0)
@@ -401,14 +408,14 @@ class Rows(Integers):
         return sums.sum(axis=0, keepdims=True)
 
     def _bounds(self, of, rows, leaf_start):
-        """Bounds of w |g| in every leaf, of the rows of all workers however divided: (n_leaves, width)."""
+        """Bounds of w |g| in every leaf, independent of how rows are divided among workers: (n_leaves, width)."""
         bounds = self.data.comm.maximum(
             _vector_loss.leaf_bounds(of, self.lanes, rows, leaf_start, self.n_threads)
         )
         return bounds * self._heaviest(rows, leaf_start)
 
     def _heaviest(self, rows, leaf_start):
-        """Largest weight in every leaf, of the rows of all workers: (n_leaves, 1)."""
+        """Largest weight in every leaf, over the rows of all workers: (n_leaves, 1)."""
         if not self.uniform:
             return self.data.comm.maximum(_vector_loss.leaf_weights(self.weight, rows, leaf_start))[
                 :, None
@@ -416,7 +423,7 @@ class Rows(Integers):
         return np.ones((len(leaf_start) - 1, 1))
 
     def leaf_newton(self, rows, leaf_start):
-        """Yield softmax's gradient (K,) and Hessian (K, K) of every leaf, were one vector added to its scores."""
+        """Yield softmax's gradient (K,) and Hessian (K, K) of every leaf, for a vector added to all of its scores."""
         comm = self.data.comm
         K = self.data.n_classes
         shape = K + 1, self.width
@@ -443,7 +450,7 @@ class Rows(Integers):
                 yield ones[K, :K], ones[:K, :K]
 
     def newton_steps(self, rows, leaf_start, l2=0.0):
-        """Newton steps of the leaves with the whole Hessian and a ridge; those of worker 0, as CPUs may differ."""
+        """Newton steps of the leaves with the full Hessian and a ridge; worker 0 computes them, as CPUs may differ."""
         K = self.data.n_classes
         step = np.empty((len(leaf_start) - 1, K))
         for j, (g, H) in enumerate(self.leaf_newton(rows, leaf_start)):
@@ -453,7 +460,7 @@ class Rows(Integers):
 
 
 class Directions(Integers):
-    """The gradients of a loss in a few directions of the classes, drawn anew for every tree.
+    """Gradients of a loss in a few random directions of the classes, drawn again for every tree.
 
     A direction has a sign for each class, + for a random half of them; the gradient of a row in it is the signed sum
     over the classes. Signs come in equal numbers where the gradients of a row have the sum 0: a direction of one sign
@@ -471,7 +478,7 @@ class Directions(Integers):
         self.loss = loss
 
     def integers(self, key):
-        """As `Rows.integers`, in the directions of this key."""
+        """See `Rows.integers`; in the directions of this key."""
         loss = self.loss
         signs = self.draw(key)
         unit = self.unit(signs)
@@ -490,11 +497,14 @@ class Directions(Integers):
         """Unit of the sums of w |g| in these directions."""
         sign = (
             signs[0, 0] if self.n_columns <= self.lanes else np.abs(signs).max()
-        )  # those of one block are alike
+        )  # all signs in one block have the same size
         return self.loss.unit(self.data.n_classes * abs(float(sign)))
 
     def draw(self, key):
-        """Directions (K, width), 0 in unused lanes. Where they fill several blocks, a class has signs in one."""
+        """Draw directions (K, width), 0 in unused lanes.
+
+        With several blocks, a class has nonzero entries in only one.
+        """
         K = self.data.n_classes
         n = self.n_columns
         draw = _vector_loss.half_signs if self.loss.shift_invariant else _vector_loss.any_signs

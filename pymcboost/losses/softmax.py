@@ -65,7 +65,7 @@ class Softmax(Loss):
         return self.steps_of(rows.leaf_sums(leaf_rows, leaf_start), l2)
 
     def steps_of(self, sums, l2):
-        """Steps (n_leaves, K) along each score alone from what `Rows.leaf_sums` gives, which is overwritten."""
+        """Diagonal steps (n_leaves, K) from the result of `Rows.leaf_sums`, which is overwritten."""
         K = sums.shape[2]
         step = sums[:, 0]
         size = sums[:, 1]

@@ -1,7 +1,7 @@
-"""Losses in blocks of rows that are divided among workers: their sums over rows are integers, of all workers.
+"""Losses in blocks, for rows divided among workers: sums over rows are sums of integers over all workers.
 
-Each term is a number of units, a power of two that follows from a bound of the sum of all terms. What depends on one
-row alone is computed as without workers.
+Each term is a number of units; the unit is a power of two that follows from a bound of the sum of all terms. Values
+that depend on a single row are computed as without workers.
 """
 
 import math
@@ -17,12 +17,12 @@ from pymcboost.losses.pairwise_log import LogBlocks
 exp = elementary.exp
 log = elementary.log
 
-# Sums of all terms have so many bits.
+# Number of bits of the sum of all terms.
 SUM_BITS = 61
 
 
 class Units:
-    """Sums of terms whose sizes add up to at most ``bound``.
+    """Sums of terms whose magnitudes add up to at most ``bound``.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ class Units:
         return self._of_all()
 
     def of_trial(self, h, factor, scratch):
-        """What `_kernels.pairwise_weights.log_sums` gives: (4, K, K)."""
+        """Result of `_kernels.pairwise_weights.log_sums`: (4, K, K)."""
         loss = self._loss
         rows = self._loss.column_sums
         _weights.log_units(
@@ -88,19 +88,19 @@ class Units:
 
 
 def _without_own(tables):
-    """Tables (n, K, K) with 0 for the own classes."""
+    """Set the entries of the true classes in tables (n, K, K) to 0."""
     tables.reshape(len(tables), -1)[:, :: tables.shape[1] + 1] = 0.0
     return tables
 
 
 class SummedExp(ExpBlocks):
-    """`ExpBlocks` of rows that are divided among workers."""
+    """`ExpBlocks` for rows that are divided among workers."""
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
         self._total_weight = data.total_weight
         self.mass = self._total_weight * (data.n_classes - 1)
-        # What is stored adds up to the mass but for rounding in single precision.
+        # The stored weights add up to the mass, except for rounding in single precision.
         self._units = Units(self, 1.01 * self.mass, data.n_classes)
 
     def side_tables(self, h):
@@ -134,7 +134,7 @@ class SummedExp(ExpBlocks):
 
 
 class SummedLog(LogBlocks):
-    """`LogBlocks` of rows that are divided among workers."""
+    """`LogBlocks` for rows that are divided among workers."""
 
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)

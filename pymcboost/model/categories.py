@@ -60,7 +60,7 @@ class Categories:
         return [{"feature": j, "levels": n if names is None else names} for j, n, names in parts]
 
     def encoded(self, X):
-        """Replace named categories by their codes in a data frame (NaN if unknown); other inputs are unchanged."""
+        """Replace named categories in a data frame by codes (NaN for unknown ones); other inputs are unchanged."""
         if not is_frame(X):
             return X
         places = enumerate(self.feature.tolist())

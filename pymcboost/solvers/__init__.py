@@ -1,1 +1,1 @@
-"""Solvers: coefficients of weak learners, of one at a time or of all."""
+"""Solvers for the coefficients of weak learners: one learner at a time, or all."""

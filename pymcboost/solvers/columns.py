@@ -1,4 +1,4 @@
-"""Weak learners on the training rows, and the coordinates that solvers move."""
+"""Outputs of weak learners on the training rows, and the coordinates that solvers change."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ from pymcboost._kernels import fcd as _fcd
 
 
 def padded(n_rows):
-    """Rows, rounded up to what the kernels take at a time."""
+    """Number of rows, rounded up to the step of the kernels."""
     return -(-n_rows // 64) * 64
 
 
 def pack(h):
-    """Outputs (n, m) of +-1 as bits, set where -1: (n, padded(m) / 32) words, the first row in the lowest bit."""
+    """Pack outputs +-1 (n, m) into bits, set for -1: (n, padded(m) / 32) words, the first row in the lowest bit."""
     bits = np.packbits(h < 0, axis=1, bitorder="little")
     out = np.zeros((len(h), padded(h.shape[1]) // 8), dtype=np.uint8)
     out[:, : bits.shape[1]] = bits
@@ -57,15 +57,15 @@ class Columns:
         return cls(H, ptr, order.astype(np.int32), coef[order])
 
     def scores(self, F, n_threads=1):
-        """Scores of the rows into F (K, stride), float64 on a 64-byte boundary."""
+        """Compute the scores of the rows into F (K, stride), float64 on a 64-byte boundary."""
         _fcd.margins(self.H, self.ptr, self.column, self.w, F, n_threads)
 
     def spread(self, flags):
-        """One flag for each learner as one for each coordinate."""
+        """Expand one flag per learner to one flag per coordinate."""
         return np.ascontiguousarray(flags[self.column])
 
     def coefficients(self, n_classes=None):
-        """Coefficients by learner: (n,), or (n, K) where learners are shared by K classes."""
+        """Coefficients by learner: (n,), or (n, K) if learners are shared by K classes."""
         if n_classes is not None:
             return self.w.reshape(n_classes, -1).T.copy()
         coef = np.empty(len(self.w))
@@ -75,7 +75,7 @@ class Columns:
 
 @dataclass
 class Solved:
-    """How a solver ended: the objective, the violation it met last, relative to the first, passes and updates."""
+    """Result of a solver: the objective, the last violation relative to the first, passes and updates."""
 
     objective: float
     violation: float

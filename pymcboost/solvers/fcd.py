@@ -14,9 +14,9 @@ from pymcboost._kernels import fcd as _fcd
 from pymcboost.solvers.columns import Solved
 from pymcboost.solvers.weights import LARGEST_COEFFICIENT, SMALLEST, PairWeights
 
-# Rows above which weights are kept in float32.
+# With more rows than this, weights are float32.
 LARGE_DATA = 10_000
-# Updates after which weights in float32 are computed anew from the coefficients.
+# Number of updates after which float32 weights are recomputed from the coefficients.
 REFRESH = 1000
 
 
@@ -49,7 +49,7 @@ class FCD(PairWeights):
         self.refresh_every = REFRESH
 
     def start(self, F=None):
-        """Weights of scores F (K, m), or of zeros; returns the loss."""
+        """Compute the weights for scores F (K, m), or for zeros; return the loss."""
         self._since = 0
         return super().start(F)
 
@@ -58,7 +58,7 @@ class FCD(PairWeights):
         return _fcd.total(self.U, self.data.class_start)
 
     def descend(self, columns, listed=None, tol=0.0, seed=0):
-        """One pass; ``listed`` (n_coordinates,) are the coordinates to update, or all that violate by more than tol.
+        """Make one pass over the coordinates in ``listed`` (n_coordinates,), or all that violate by more than tol.
 
         Returns
         -------
@@ -88,11 +88,11 @@ class FCD(PairWeights):
         return updates, largest
 
     def objective(self, columns):
-        """Loss and penalty, by the weights at hand."""
+        """Loss and penalty, computed from the current weights."""
         return self.loss() + self.nu * float(columns.w.sum())
 
     def solve(self, columns, fresh=None, max_passes=1000, tol=1e-3, first=None, seed=0):
-        """Minimise the objective from the coefficients in ``columns``, to which the weights must belong.
+        """Minimize the objective from the coefficients in ``columns``, to which the weights must belong.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Coefficients of one new weak learner for very many classes: from one K x K table, or from passes over the rows.
+"""Coefficients of one new weak learner for very many classes: from a K x K table, or from passes over the rows.
 
 Exponential loss
     minimise log(diagonal + sum_cr A[c,r] exp(w_r - w_c)) + nu sum w over 0 <= w <= cap, A = S+ + (S-)^T: the problem
@@ -14,14 +14,14 @@ from pymcboost._kernels import elementary
 from pymcboost.solvers import newton
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, MAX_ITERATIONS
 
-# Rows of a table that are worked on at once.
+# Number of table rows that are processed at once.
 BLOCK = 256
-# Largest slope left.
+# Maximum slope at the solution.
 SLOPE = 1e-6
 
 
 def folded(tables):
-    """The table A (1, K, K) in the place of the first of the side tables (2, K, K)."""
+    """Fold the side tables (2, K, K) into the table A (1, K, K), which replaces the first."""
     A, other = tables
     for begin in range(0, len(A), BLOCK):
         A[begin : begin + BLOCK] += other[:, begin : begin + BLOCK].T
@@ -29,14 +29,14 @@ def folded(tables):
 
 
 def sums(A, w):
-    """Rows and columns of A[c,r] exp(w_r - w_c) added up: (K,) each."""
+    """Row and column sums of A[c,r] exp(w_r - w_c): (K,) each."""
     up = elementary.exp(w)
     down = elementary.exp(-w)
     return down * np.einsum("cr,r->c", A, up), up * np.einsum("cr,c->r", A, down)
 
 
 class _Large:
-    """What both share: SciPy's L-BFGS-B."""
+    """Base class of both: SciPy's L-BFGS-B."""
 
     def __init__(self, n_classes, nu, cap=LARGEST_COEFFICIENT):
         from threadpoolctl import ThreadpoolController
@@ -49,7 +49,7 @@ class _Large:
     def _minimise(self, value_and_slopes, slope):
         from scipy.optimize import minimize
 
-        # SciPy's own sums must not depend on the number of threads.
+        # The sums of SciPy must not depend on the number of threads.
         with self._blas.limit(limits=1, user_api="blas"):
             result = minimize(
                 value_and_slopes,
@@ -63,10 +63,10 @@ class _Large:
 
 
 class LargeExp(_Large):
-    """The same as `newton.NewtonExp`."""
+    """Solves the same problem as `newton.NewtonExp`."""
 
     def fit(self, loss, h):
-        """Return (w, tables): the minimiser with min(w) = 0 and the folded table of h."""
+        """Return (w, tables): the minimizer with min(w) = 0, and the folded table of h."""
         tables = folded(loss.side_tables(h))
         diagonal = loss.diagonal if self.nu > 0 else 0.0
 
@@ -80,10 +80,10 @@ class LargeExp(_Large):
 
 
 class LargeLog(_Large):
-    """The same as `newton.NewtonLog`."""
+    """Solves the same problem as `newton.NewtonLog`."""
 
     def fit(self, loss, h):
-        """Return (w, None): the minimiser with min(w) = 0."""
+        """Return (w, None): the minimizer with min(w) = 0."""
 
         def value_and_slopes(w):
             value, slopes = loss.value_and_slopes(h, w)
@@ -97,5 +97,5 @@ LARGE = {"exp": LargeExp, "log": LargeLog}
 
 
 def solver_of(name, n_classes, nu, large):
-    """The solver of a loss; ``large``: see `losses.pairwise.PairwiseBlocks`."""
+    """Return the solver for a loss; ``large``: see `losses.pairwise.PairwiseBlocks`."""
     return (LARGE if large else newton.SOLVERS)[name](n_classes, nu)

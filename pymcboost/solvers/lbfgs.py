@@ -1,4 +1,4 @@
-"""All coefficients at once by SciPy's L-BFGS-B, for either pairwise loss.
+"""Fits all coefficients at once with SciPy's L-BFGS-B, for either pairwise loss.
 
 Problem
     minimise over 0 <= w <= cap  sum over rows i and classes y != y_i of s_i L(F[y_i](x_i) - F[y](x_i))  +  nu sum(w),
@@ -14,13 +14,13 @@ from pymcboost.solvers.columns import Columns, Solved
 
 LBFGS_ITERATIONS = 100
 LBFGS_MEMORY = 10
-# A cold start ends where the objective, as a mean over all pairs, changes by no more than this or has no larger slope.
+# A cold start ends if the objective, as a mean over all pairs, changes by at most this, or has no larger slope.
 COLD_CHANGE = 1e-9
 COLD_SLOPE = 1e-5
 
 
 class LBFGS:
-    """All coefficients by SciPy's L-BFGS-B, for either loss.
+    """Fits all coefficients with SciPy's L-BFGS-B, for either loss.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class LBFGS:
         self._blas = ThreadpoolController()
 
     def solve(self, columns, tol=1e-3, **_):
-        """Minimise the objective from the coefficients in ``columns``, whose ``w`` is updated.
+        """Minimize the objective from the coefficients in ``columns``, whose ``w`` is updated.
 
         Parameters
         ----------
@@ -74,7 +74,7 @@ class LBFGS:
             change = COLD_CHANGE
         with self._blas.limit(
             limits=1, user_api="blas"
-        ):  # more would spin over vectors of a few thousand numbers
+        ):  # more would spin on vectors of a few thousand numbers
             result = minimize(
                 value_and_slopes,
                 columns.w,

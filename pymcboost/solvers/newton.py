@@ -1,6 +1,6 @@
-"""Coefficients of one new weak learner: the K-vector w >= 0 that minimises the loss of F + h w.
+"""Coefficients of one new weak learner: the K-vector w >= 0 that minimizes the loss of F + h w.
 
-Where rows are divided among workers, the solutions are those of worker 0, as CPUs may differ.
+If rows are divided among workers, worker 0 computes the solutions, because CPUs may differ.
 """
 
 import numpy as np
@@ -8,7 +8,7 @@ import numpy as np
 from pymcboost._kernels import newton as _newton
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, MAX_ITERATIONS
 
-# Largest projected gradient relative to the mass of the weights: of the K x K problems, and of the passes over the
+# Maximum projected gradient relative to the mass of the weights: for the K x K problems, and for passes over the
 # data.
 TOLERANCE = 1e-9
 DATA_TOLERANCE = 1e-6
@@ -32,10 +32,10 @@ class NewtonExp(_Newton):
     """
 
     def fit(self, loss, h):
-        """Return (w, tables): the minimiser with min(w) = 0 and the side tables of h."""
+        """Return (w, tables): the minimizer with min(w) = 0, and the side tables of h."""
         tables = loss.side_tables(h)
         w = np.zeros(self._n_classes)
-        # Without a penalty the diagonal does not move the minimiser, but would blur the relative tolerance.
+        # Without a penalty, the diagonal does not change the minimizer, but would distort the relative tolerance.
         diagonal = loss.diagonal if self.nu > 0 else 0.0
         _newton.solve_exp(
             tables[0],
@@ -55,13 +55,13 @@ class NewtonExp(_Newton):
 class NewtonLog(_Newton):
     """Logistic loss (eq. 14): few passes over the data, each giving K x K tables of first and second derivatives.
 
-    Between passes every class pair and side of h is replaced by one logistic term with the same two derivatives, whose
-    sum is minimised exactly; this converges faster than Newton steps on the data, because the terms bend as the loss
-    does.
+    Between passes, every class pair and side of h is replaced by one logistic term with the same two derivatives, and
+    their sum is minimized exactly. This converges faster than Newton steps on the data, because the terms curve like
+    the loss.
     """
 
     def fit(self, loss, h):
-        """Return (w, None): the minimiser with min(w) = 0; no tables are needed to update the weights."""
+        """Return (w, None): the minimizer with min(w) = 0; updating the weights needs no tables."""
         w = np.zeros(self._n_classes)
         step = np.empty(self._n_classes)
         best = w
@@ -78,7 +78,7 @@ class NewtonLog(_Newton):
                 if violation <= DATA_TOLERANCE:
                     break
                 w = agreed
-            else:  # overshot: go back half way
+            else:  # overshot: go back halfway
                 w = (best + w) / 2
         return best - best.min(), None
 

@@ -1,4 +1,4 @@
-"""Coefficients of weak learners one by one: each is the root of the loss's slope."""
+"""Coefficients of single weak learners: each is a root of the slope of the loss."""
 
 import math
 
@@ -6,13 +6,13 @@ import numpy as np
 
 from pymcboost._kernels import newton as _newton
 
-# A weak learner without mistakes on some pair of classes would get an infinite coefficient; this is the largest.
+# Maximum coefficient. A weak learner without mistakes on a pair of classes would otherwise get an infinite one.
 LARGEST_COEFFICIENT = 10.0
 MAX_ITERATIONS = 100
 
 
 def coded_steps(tables, code, cap=LARGEST_COEFFICIENT):
-    """Steps t (P,) that minimise, column by column, the coded exponential loss along +-1 outputs h.
+    """Steps t (P,) that minimize the coded exponential loss along +-1 outputs h, column by column.
 
     The root of  sum_c C (W-[c] exp(C t) - W+[c] exp(-C t)) = 0, which rises in t: for a class subset of PIBoost with
     C = K - s on it and -s off it, its polynomial (eq. 8) times powers of R = exp(t).

@@ -1,4 +1,4 @@
-"""Weights of the pairwise losses, class by class, as totally corrective solvers read them."""
+"""Weights of the pairwise losses, class by class, for totally corrective solvers."""
 
 import numpy as np
 
@@ -6,12 +6,12 @@ from pymcboost._kernels import fcd as _fcd
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.solvers.columns import padded
 
-# Largest coefficient. With nu > 0 the best one is below log(1 / nu) of the loss that the learner mends, so that this
-# binds only for a learner without mistakes and C beyond 4e8, or where nu = 0.
+# Maximum coefficient. With nu > 0, the best one is below log(1 / nu) of the loss that the learner corrects, so this
+# limit only matters for a learner without mistakes and C above 4e8, or for nu = 0.
 LARGEST_COEFFICIENT = 20.0
-# Added to the weights, far below what a sum can see, far above denormal numbers.
+# Added to the weights: too small to affect sums, but large enough to avoid denormal numbers.
 SMALLEST = {np.dtype(np.float32): 1e-30, np.dtype(np.float64): 1e-200}
-# exp() of more than this is not formed; odds beyond it are those of a lost case anyway.
+# Exponents above this are clipped; such rows are misclassified anyway.
 LARGEST_EXPONENT = {np.dtype(np.float32): 60.0, np.dtype(np.float64): 600.0}
 BLOCK_ROWS = 4096
 
@@ -43,7 +43,7 @@ class PairWeights:
         self._F = None
 
     def gradient(self):
-        """Negative gradient of the loss as the weak learners take it: (n_blocks, m, lanes)."""
+        """Negative gradient of the loss, in the layout for weak learners: (n_blocks, m, lanes)."""
         _fcd.gradient(self.U, self.data.class_start, self._A, self.n_threads)
         return self._A
 
@@ -55,11 +55,11 @@ class PairWeights:
         return self._F[:, : self.data.n_rows]
 
     def refresh(self, columns):
-        """Compute the weights anew from the coefficients; returns the objective, loss and penalty."""
+        """Recompute the weights from the coefficients; return the objective, loss plus penalty."""
         return self.start(self.scores(columns)) + self.nu * float(columns.w.sum())
 
     def slopes(self, columns):
-        """Derivative of the objective by every coefficient."""
+        """Derivative of the objective with respect to every coefficient."""
         sums = np.zeros((len(columns.w), 2))
         _fcd.coordinate_sums(
             self.U,
@@ -73,13 +73,13 @@ class PairWeights:
         return self.nu + sums[:, 1] - sums[:, 0]
 
     def violations(self, columns):
-        """By how much every coordinate misses the optimality conditions (eq. 16, times nu)."""
+        """Violation of the optimality conditions by every coordinate (eq. 16, times nu)."""
         out = np.empty(len(columns.w))
         _fcd.violations(self.slopes(columns), columns.w, self.cap, out)
         return out
 
     def start(self, F=None):
-        """Weights of scores F (K, m), or of zeros; returns the loss."""
+        """Compute the weights for scores F (K, m), or for zeros; return the loss."""
         K = self.data.n_classes
         start = self.data.class_start
         largest, smallest = LARGEST_EXPONENT[self.dtype], SMALLEST[self.dtype]
@@ -92,7 +92,7 @@ class PairWeights:
                 )
                 u = self.U[:, rows]
                 weight = self.data.weight[rows]
-                # Scores may be the transpose of a table: its parts would not be contiguous.
+                # Scores may be the transpose of a table, whose parts would not be contiguous.
                 for others in (
                     (slice(c), slice(c + 1, K)) if minus.flags.c_contiguous else (slice(K),)
                 ):

@@ -210,6 +210,7 @@ def test_the_first_metric_finds_the_rounds_and_folds_have_the_curves_of_all(cali
 
 @pytest.mark.parametrize("scoring", [THREE, {"nll": "log_loss", "right": "accuracy"}])
 @pytest.mark.parametrize("rounds", [12, "auto"])
+@pytest.mark.part(3)
 def test_a_checkpoint_gives_the_history_of_a_training_without_a_stop(rounds, scoring, tmp_path):
     def model(scoring=scoring):
         how = {"early_stopping": True} if rounds == 12 else {"n_iter_no_change": 4}

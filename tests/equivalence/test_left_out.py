@@ -49,6 +49,7 @@ def trees_of(data, share, n_threads=1, **params):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("m", "K"), [(60, 2), (90, 3), (200, 7), (150, 8), (120, 17), (300, 40)])
 @pytest.mark.parametrize(("share", "l2"), [(0.5, 0.0), (0.7, 0.5), (0.1, 0.0)])
+@pytest.mark.part(7)
 def test_against_the_twin(m, K, share, l2, weighted):
     X, y = rows_of(m, K)
     weight = np.random.default_rng(1).uniform(0.1, 3, m) if weighted else np.ones(m)

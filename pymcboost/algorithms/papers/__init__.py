@@ -1,1 +1,1 @@
-"""Algorithms of papers, one file each, on rows in memory: problem, round and paper on top, then the round itself."""
+"""Algorithms from papers, one file each, for rows in memory. The top of a file states problem, round and paper."""

@@ -1,7 +1,7 @@
-"""What the boosters of papers have in common whose weak learners are stumps or trees with outputs -1 and +1.
+"""Base class of the papers' boosters whose weak learners are stumps or trees with outputs -1 and +1.
 
-A booster makes its weak learner with `PaperBooster.new_learner` and hands what that finds to `add_round`. Neither asks
-whether it is a stump or a tree.
+A booster creates its weak learner with `PaperBooster.new_learner` and passes the results to `add_round`. Neither
+depends on whether it is a stump or a tree.
 """
 
 from pymcboost.algorithms._binary import BinaryBooster
@@ -14,33 +14,36 @@ from pymcboost.training import memory
 
 
 class PaperBooster(BinaryBooster):
-    """Base of boosters of papers: a weak learner for all classes, or one for each."""
+    """Base class of the papers' boosters: one weak learner for all classes, or one for each."""
 
     fixed = {"min_weight_fraction_split": 0.0, "subsample": 1.0}
-    # A learner serves all classes, with a value for each; otherwise it belongs to one class.
+    # Whether a learner serves all classes, with a value for each; otherwise it belongs to one class.
     shared = True
-    # Trees of single columns are split by the Gini impurity rather than by their edges.
+    # Whether trees of single columns are split by the Gini impurity instead of by their edges.
     gini = False
 
     def rows(self, dataset, n_threads, previous):
-        """Columns for stumps or for trees."""
+        """Create columns for stumps or trees."""
         return self.rows_for(TrainingData if self.stumps else TreeData, dataset, n_threads)
 
     def new_builder(self):
-        """Stumps for all classes are rounds by themselves; rounds of several learners need trees, which stumps are."""
+        """See `Booster.new_builder`. A stump for all classes is a round; rounds of several learners need trees."""
         return self.builder_of(self.data.n_classes)
 
     def builder_of(self, n_classes):
-        """The same, of so many scores."""
+        """Like `new_builder`, for this number of scores."""
         shape = n_classes, self.data.n_features
         if self.shared and self.stumps:
             return EnsembleBuilder(*shape)
         return TreesBuilder(*shape, vector=self.shared)
 
     def new_learner(self, n_columns=None, code=None):
-        """A weak learner: its ``fit(gradient)`` gives the best fit (or None) if shared, else a list, one per class.
+        """Create a weak learner.
 
-        With ``n_columns``, a list of the best fit for every column of the gradient; ``code``: see `EdgeTrees`.
+        Its ``fit(gradient)`` returns the best fit (or None) if shared, else a list, one per class.
+
+        With ``n_columns``, it returns a list with the best fit for every column of the gradient; ``code``: see
+        `EdgeTrees`.
         """
         p = self.params
         is_single = self.shared and n_columns is None
@@ -58,7 +61,7 @@ class PaperBooster(BinaryBooster):
         )
 
     def learner_memory(self, n_columns=None):
-        """What the learner of `new_learner` takes, and the rows that `subsample` draws for it."""
+        """Memory of the learner of `new_learner`, and of the rows that `subsample` draws for it."""
         p = self.params
         data = self.data
         is_single = self.shared and n_columns is None

@@ -1,4 +1,4 @@
-"""What the classic multi-class boosters share: their parameters, draws of rows, and colourings of the classes."""
+"""Base classes of the classic multi-class boosters: parameters, draws of rows, and colourings of the classes."""
 
 import numpy as np
 
@@ -13,13 +13,13 @@ from pymcboost.losses.codes import random_half
 from pymcboost.training import memory
 from pymcboost.training.parameters import Rounds, estimator
 
-# Random colourings that are tried before a training ends because no weak learner has an edge.
+# Number of random colourings that are tried before training ends because no weak learner has an edge.
 COLOURINGS = 10
-# Samples of the rows that are tried before it ends for the same reason.
+# Number of samples of the rows that are tried before training ends for the same reason.
 SAMPLES = 10
-# Of all weights, what is added to each of the four sums behind the coefficients of a learner with two.
+# Share of the total weight that is added to each of the four sums behind a learner's two coefficients.
 SMOOTHING = 1 / 4000
-# Why a training ends whose next round would be the last one again.
+# Reason for ending if the next round would repeat the last one.
 NO_MISTAKES = "the last weak learner makes no mistakes, so there is nothing left to learn"
 FOR_STUMPS = (
     "Minimum fraction of the total sample weight on each side of the split of a stump. It has little effect on trees "
@@ -37,40 +37,40 @@ class ClassicClassifier(BinaryClassifier):
 
 @estimator
 class DrawingClassifier(ClassicClassifier):
-    """Parameters of those that may learn from drawn rows, as in the experiments of the paper on PIBoost."""
+    """Parameters of boosters that can learn from drawn rows, as in the experiments of the PIBoost paper."""
 
     subsample: float = 1.0
 
 
 def one_vs_rest_temperature(n_classes):
-    """That of scores whose loss is least at F_k = log(p_k / (1 - p_k)) / 2, for the softmax of 2 F.
+    """Temperature of scores whose loss is minimal at F_k = log(p_k / (1 - p_k)) / 2, for the softmax of 2 F.
 
-    Near equal probabilities log p_k is 2 (K - 1) / K F_k, but for a number for all classes; with two classes always.
+    Near equal probabilities, and always with two classes, log p_k is 2 (K - 1) / K F_k up to a common constant.
     """
     return n_classes / (n_classes - 1)
 
 
 class ClassicBooster(PaperBooster):
-    """Base of the classic boosters."""
+    """Base class of the classic boosters."""
 
     gini = True
     link = "softmax2"
 
     def resampled(self, learner, constants=False):
-        """The learner, or with ``subsample`` one that draws its rows."""
+        """Return the learner or, with ``subsample``, a wrapper that draws its rows."""
         share = self.params.subsample
         return Resampled(learner, share, constants and not self.stumps) if share < 1 else learner
 
     def generator(self, purpose=0):
-        """Random numbers of a round, which a training that goes on from a model draws again."""
+        """Random generator of a round, which draws the same numbers if training continues from a model."""
         return np.random.default_rng([self.seed, self.n_rounds, purpose])
 
     def tries(self):
-        """Numbers of the attempts at a round: an unlucky sample of the rows does not end a training."""
+        """Numbers of the attempts at a round, so that an unlucky sample of the rows does not end the training."""
         return range(1, 1 + (SAMPLES if self.params.subsample < 1 else 1))
 
     def warn_of_least_weight(self):
-        """For trees that no bound on the weight of their leaves is meant for."""
+        """Warn that bounds on leaf weights are not meant for trees."""
         if self.params.min_weight_fraction_leaf:
             warn(
                 f"min_weight_fraction_leaf={self.params.min_weight_fraction_leaf!r} is meant "
@@ -79,11 +79,11 @@ class ClassicBooster(PaperBooster):
             )
 
     def coded(self, code, **options):
-        """The exponential loss of a code at work: see `CodedExp`."""
+        """Exponential loss of a code on the data: see `CodedExp`."""
         return CodedExp(self.data, code, self.n_threads, **options)
 
     def add_columns(self, weak_learners, steps):
-        """Add a round of one weak learner for every column, with the step of its column (P,)."""
+        """Add a round with one weak learner for every column, and the step of each column (P,)."""
         if self.stumps:
             of_column = np.array([weak_learner.cls for weak_learner in weak_learners])
             right = (
@@ -101,7 +101,7 @@ class ClassicBooster(PaperBooster):
         self.builder.end_round()
 
     def vector_trees(self, kind):
-        """A learner of trees with a vector of all classes in every leaf: `ClassificationTrees`, or a subclass."""
+        """Create a learner of trees with a class vector in every leaf: `ClassificationTrees` or a subclass."""
         p = self.params
         self.warn_of_least_weight()
         limits = p.max_leaf_nodes, p.max_depth, self.n_threads, p.min_weight_fraction_split
@@ -109,7 +109,7 @@ class ClassicBooster(PaperBooster):
         return kind(self.data, weights, *limits)
 
     def add_vector_tree(self, tree, value):
-        """Add a round of one tree of `vector_trees`, with the values of the classes in its leaves (n_leaves, K)."""
+        """Add a round with one tree of `vector_trees` and the values of the classes in its leaves (n_leaves, K)."""
         self.builder.add_tree(
             tree.feature, tree.threshold, tree.nan_left, right=tree.right, leaf=value
         )
@@ -118,7 +118,7 @@ class ClassicBooster(PaperBooster):
 
     @staticmethod
     def last(previous, column):
-        """What the history has of the last round there is; None without any, or where the rows may be others."""
+        """History value of the last round; None if there is none, or if the rows may be others."""
         has_column = (
             previous is not None
             and previous.source != "init_model"
@@ -127,7 +127,7 @@ class ClassicBooster(PaperBooster):
         return previous.history[column][-1] if has_column else None
 
     def fit_learner(self, learner, gradient, attempt=1):
-        """What the learner of `resampled` finds."""
+        """Fit the learner of `resampled`."""
         return (
             learner.fit(gradient, self.generator(attempt))
             if self.params.subsample < 1
@@ -135,7 +135,7 @@ class ClassicBooster(PaperBooster):
         )
 
     def drawn(self, weight, attempt=1):
-        """Weights (m,) for a learner: these, or how often ``subsample`` draws each row."""
+        """Weights (m,) for a learner: unchanged, or how often ``subsample`` draws each row."""
         if self.params.subsample == 1:
             return weight
         n = max(1, round(self.params.subsample * len(weight)))
@@ -143,10 +143,10 @@ class ClassicBooster(PaperBooster):
 
 
 class ColouredBooster(ClassicBooster):
-    """Base of algorithms that set one half of the classes against the other in every round.
+    """Base class of algorithms that set half of the classes against the others in every round.
 
-    The pairwise exponential loss gives the weights: u_il = exp(F_l - F_{y_i}), and with a colouring mu of the classes
-    row i has the weight sum_l u_il [mu_l != mu_{y_i}] and the sign mu_{y_i}.
+    The weights come from the pairwise exponential loss: u_il = exp(F_l - F_{y_i}). With a colouring mu of the
+    classes, row i has the weight sum_l u_il [mu_l != mu_{y_i}] and the sign mu_{y_i}.
     """
 
     columns = {
@@ -155,12 +155,12 @@ class ColouredBooster(ClassicBooster):
     }
 
     def memory(self):
-        """The pairwise weights, and a learner of one column."""
+        """See `Booster.memory`: pairwise weights, and a learner of one column."""
         column = memory.weights(self.data, 1, passing=24)
         return [*memory.pairwise(self.data, "exp", 0, self.again), column, *self.learner_memory(1)]
 
     def prepare(self, previous):
-        """The loss, and a learner of one column."""
+        """Create the loss, and a learner of one column."""
         data = self.data
         self.loss = self.blocks("exp")
         self.learner = self.new_learner(1)
@@ -171,7 +171,7 @@ class ColouredBooster(ClassicBooster):
     scores = PaperBooster.pairwise_scores
 
     def learn(self, mu):
-        """Best weak learner for a colouring, or None."""
+        """Find the best weak learner for a colouring, or None."""
         self._mu[: len(mu)] = mu
         _weights.combine(self.loss.gradient, self._mu, self.column, self.n_threads)
         weak_learners = self.learner.fit(self.column)
@@ -182,7 +182,7 @@ class ColouredBooster(ClassicBooster):
         )
 
     def colour(self):
-        """A random half of the classes, and the best learner for it; other colourings where that has no edge."""
+        """Draw a random half of the classes and find the best learner; try other colourings if it has no edge."""
         generator = self.generator()
         for _ in range(COLOURINGS):
             mu = random_half(self.data.n_classes, generator)
@@ -192,7 +192,7 @@ class ColouredBooster(ClassicBooster):
         return None, None
 
     def two_sided(self, mu, weak_learner):
-        """Add a learner with one coefficient for each of its outputs: domain-partitioning AdaBoost on the colouring."""
+        """Add a learner with one coefficient for each output: domain-partitioning AdaBoost on the colouring."""
         loss = self.loss
         steps = []
         tables = loss.side_tables(weak_learner.h)

@@ -1,6 +1,6 @@
-"""Column generation: each round adds the weak learners of the most violated dual constraints and solves again for all.
+"""Column generation: each round adds the weak learners of the most violated dual constraints, and solves for all again.
 
-Shared by MultiBoost (one learner a round, for all classes) and MultiBoost-cw (one for every class).
+Used by MultiBoost (one learner per round, for all classes) and MultiBoost-cw (one for every class).
 """
 
 import copy
@@ -20,13 +20,13 @@ from pymcboost.solvers.lbfgs import LBFGS
 from pymcboost.solvers.weights import PairWeights
 from pymcboost.training import memory
 
-# Largest violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners; not from 0.
+# Maximum violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners; not for cold starts.
 SOLVER_TOLERANCE = 1e-3
 SEED_STEP = 1_000_003
-# The solver that begins every round at 0.
+# The solver that starts every round at 0.
 COLD = "lbfgs-cold"
 STAYED = "all coefficients stay 0"
-# Learners whose outputs are found in one scoring of the training rows.
+# Number of learners whose outputs are computed in one pass over the training rows.
 OUTPUTS_AT_ONCE = 8
 
 
@@ -46,11 +46,11 @@ class Learner:
 
     @classmethod
     def of(cls, weak_learner, owner):
-        """From what a weak learner's ``fit`` returns."""
+        """Create a learner from the result of a weak learner's ``fit``."""
         return cls(*weak_learner.as_tree(), owner)
 
     def key(self):
-        """Bytes that are equal for equal learners, before and after they have been in a model file."""
+        """Bytes that are equal for equal learners, also after saving and loading."""
         threshold = np.asarray(self.threshold, dtype=np.float32) + np.float32(0)  # -0 becomes +0
         integers = (
             np.asarray(part, dtype=np.int64)
@@ -62,14 +62,14 @@ class Learner:
 
 
 def add_to(builder, learner, coef):
-    """Add a learner with its coefficient (of its class), or coefficients (of all), to a builder of an ensemble."""
+    """Add a learner to a builder, with its coefficient (for its class) or coefficients (for all classes)."""
     leaf = learner.sign * coef if learner.owner >= 0 else learner.sign[:, None] * coef
     splits = learner.feature, learner.threshold, learner.nan_left, learner.right
     builder.add_tree(*splits, leaf, learner.owner)
 
 
 def columns_of(learners, bits, coef, n_classes):
-    """Learners, their outputs and coefficients (n,), or (n, K) where classes share them, as a solver takes them."""
+    """Learners, outputs and coefficients, (n,) or (n, K) if shared by all classes, in the form for a solver."""
     if coef.ndim == 2:
         return Columns.shared(bits, coef)
     owner = np.array([learner.owner for learner in learners], dtype=np.int64)
@@ -113,7 +113,7 @@ class CorrectiveBuilder:
         return len(self.learners)
 
     def add(self, learners, bits):
-        """Add the learners that are new, with coefficients 0, and return the places of all; bits: their outputs."""
+        """Add learners that are new, with coefficients 0, and return the positions of all; bits: their outputs."""
         if self._bits is None:
             self._bits = np.zeros((16, bits.shape[1]), dtype=np.uint32)
         places = []
@@ -133,11 +133,11 @@ class CorrectiveBuilder:
         return places
 
     def columns(self):
-        """The learners' outputs and coefficients as a solver takes them."""
+        """Outputs and coefficients of the learners, in the form for a solver."""
         return columns_of(self.learners, self._bits[: len(self)], self.coef, self._n_classes)
 
     def end_round(self, columns):
-        """Take over the coefficients, drop learners without any, and remember the round."""
+        """Store the new coefficients, drop learners with only zeros, and remember the round."""
         self.coef = columns.coefficients(self._n_classes if self._shared else None)
         keep = self.coef.any(axis=1) if self._shared else self.coef > 0
         if not keep.all():
@@ -151,20 +151,20 @@ class CorrectiveBuilder:
         self._past.pop(self.n_rounds - self._kept, None)
 
     def take_over(self, ensemble, n_rounds, X, rows):
-        """Go on from a fitted ensemble; ``X[rows]`` are the training rows, in their order."""
+        """Continue from a fitted ensemble; ``X[rows]`` are the training rows, in their order."""
         self.remember(ensemble, n_rounds)
         learners, coef = self._past[n_rounds]
         places = []
         for first in range(0, len(learners), OUTPUTS_AT_ONCE):
             part = learners[first : first + OUTPUTS_AT_ONCE]
             places += self.add(part, outputs(part, X, rows, ensemble.n_features))
-        # Learners that stood in the model several times are one from now on, unless that is meant.
+        # Learners that occur several times in the model are merged, unless repeats are intended.
         np.add.at(self.coef, places, coef)
         self.coef = self.coef.astype(np.float32).astype(np.float64)
         self.n_rounds = n_rounds
 
     def remember(self, ensemble, n_rounds):
-        """Let `truncate_rounds` go back to this ensemble."""
+        """Store this ensemble, so that `truncate_rounds` can go back to it."""
         learners = []
         coefs = []
         for feature, threshold, nan_left, right, leaf, owner, _ in ensemble.each_tree():
@@ -180,7 +180,7 @@ class CorrectiveBuilder:
         self._past[n_rounds] = (learners, np.array(coefs).reshape(-1, *self.coef.shape[1:]))
 
     def validation_scores(self, validation, n_threads):
-        """Scores (m, K) of the rows of a `Validation`; those of the model but for rounding in float64."""
+        """Scores (m, K) of the rows of a `Validation`; equal to the model's up to rounding in float64."""
         X = validation.X
         outputs_of_learner = validation.outputs
         new = [learner for learner in self.learners if learner not in outputs_of_learner]
@@ -200,15 +200,15 @@ class CorrectiveBuilder:
         self.n_rounds = n
 
     def tail(self, start):
-        """All learners, as each round changes all of them."""
+        """Return all learners, because each round changes all of them."""
         return self.freeze()
 
     def rounds(self):
-        """Ensembles that add up to the one so far, which is one: rounds change all coefficients."""
+        """Yield the whole ensemble, because rounds change all coefficients."""
         yield self.freeze()
 
     def freeze(self):
-        """The ensemble with the present coefficients, as one round."""
+        """Return the ensemble with the current coefficients, as a single round."""
         builder = copy.deepcopy(self._empty)
         for learner, coef in zip(self.learners, self.coef, strict=True):
             add_to(builder, learner, coef)
@@ -229,7 +229,7 @@ def l1_norm(ensemble):
 
 
 def sparsity(ensemble, history, per_learner):
-    """Counts of the learners of an ensemble and of their coefficients, of which each learner has ``per_learner``."""
+    """Counts of an ensemble's learners and of their coefficients; each learner has ``per_learner`` of them."""
     leaves = [np.abs(leaf[0]) for *_, leaf, _, _ in ensemble.each_tree()]
     coefficients = np.array(leaves).reshape(-1, per_learner)
     return {
@@ -241,7 +241,7 @@ def sparsity(ensemble, history, per_learner):
 
 
 def outputs(learners, X, rows, n_features):
-    """Outputs of weak learners on the listed rows of X as bits, see `solvers.columns.pack`."""
+    """Outputs of weak learners on these rows of X as bits, see `solvers.columns.pack`."""
     builder = TreesBuilder(max(2, len(learners)), n_features)
     for n, learner in enumerate(learners):
         splits = learner.feature, learner.threshold, learner.nan_left, learner.right
@@ -252,7 +252,7 @@ def outputs(learners, X, rows, n_features):
 
 
 class ColumnGeneration(PaperBooster):
-    """Base of the boosters of MultiBoost and MultiBoost-cw."""
+    """Base class of the boosters of MultiBoost and MultiBoost-cw."""
 
     columns = {
         "objective": "sum over all pairs of the loss, plus the penalty, after the round; equal sample weights count "
@@ -265,35 +265,35 @@ class ColumnGeneration(PaperBooster):
 
     @property
     def solver_name(self):
-        """How coefficients are optimised."""
+        """Name of the solver for the coefficients."""
         return self.params.solver
 
     @property
     def stagewise(self):
-        """Whether rounds leave the coefficients of earlier ones alone."""
+        """Whether rounds leave earlier coefficients unchanged."""
         return self.solver_name == "fcd" and self.params.max_passes == 1
 
     @property
     def cuts_give_models(self):
-        """Not so where every round changes all coefficients."""
+        """See `Booster`; False if every round changes all coefficients."""
         return self.stagewise
 
     @property
     def restart_every(self):
-        """Rounds after which the weights are rebuilt from the scores; None where every round does so by itself."""
+        """See `Booster`; None if every round computes the weights from the coefficients anyway."""
         return RESTART_EVERY if self.stagewise else None
 
     @property
     def link(self):
-        """That of the loss."""
+        """The link of the loss."""
         return PAIRWISE[self.params.loss].link
 
     def new_builder(self):
-        """An ensemble, or one whose coefficients all change in every round."""
+        """Create a builder; a corrective one if all coefficients change in every round."""
         if self.stagewise:
             return super().new_builder()
         p = self.params
-        # Ctrl-C goes back one round at most, early stopping as far as its patience.
+        # Ctrl-C goes back by at most one round, early stopping by up to its patience.
         kept = 2 + (p.n_iter_no_change if p.early_stopping else 0)
         return CorrectiveBuilder(
             super().new_builder(),
@@ -304,7 +304,7 @@ class ColumnGeneration(PaperBooster):
         )
 
     def check_previous(self, previous):
-        """Stage-wise and totally corrective rounds do not mix."""
+        """Refuse to mix stage-wise and totally corrective rounds."""
         super().check_previous(previous)
         if previous.model.has_stages != self.stagewise:
             was = "stage-wise (max_passes=1)" if previous.model.has_stages else "totally corrective"
@@ -314,7 +314,7 @@ class ColumnGeneration(PaperBooster):
             )
 
     def go_on(self, previous):
-        """Totally corrective rounds compute the weights from the coefficients."""
+        """See `Booster.go_on`; totally corrective rounds compute the weights from the coefficients."""
         if self.stagewise:
             return super().go_on(previous)
         self.builder.take_over(
@@ -326,10 +326,11 @@ class ColumnGeneration(PaperBooster):
         return None
 
     def prepare(self, previous):
-        """Weights, solver and learner."""
+        """Create the weights, the solver and the learner."""
         data = self.data
         p = self.params
-        # C / p in front of the loss, p the weight of all (row, other class) pairs, is nu = p / C in front of the norm.
+        # The factor C / p of the loss, where p is the weight of all (row, other class) pairs, becomes nu = p / C of
+        # the norm.
         nu = float(data.weight.sum()) * (data.n_classes - 1) / p.C
         if self.solver_name == "fcd":
             self.weights = self.solver = FCD(PAIRWISE["exp"], data, nu, n_threads=self.n_threads)
@@ -340,14 +341,14 @@ class ColumnGeneration(PaperBooster):
         self.objective = np.inf
         self.converged = False
         self.l1 = 0.0  # sum of the coefficients of a stage-wise training
-        self.stayed = False  # all coefficients were 0 after the last round
+        self.stayed = False  # whether all coefficients were 0 after the last round
         if previous is not None and previous.n_rounds:
             self.l1 = l1_norm(previous.model.ensemble)
             change = previous.history.get("change", [])
             self.converged = len(change) > 0 and change[-1] <= p.tol
 
     def memory(self):
-        """Weights and scores in float64, gradients, and the outputs of a round; of all rounds that may come."""
+        """See `Booster.memory`: float64 weights and scores, gradients, and the outputs of one or of all rounds."""
         data = self.data
         K = self.data.n_classes
         learners = (1 if self.shared else K) * (1 if self.stagewise else self.n_estimators)
@@ -356,7 +357,7 @@ class ColumnGeneration(PaperBooster):
         scores = memory.Part(
             f"the weights and scores of {data.n_rows} rows and {K} classes", size, memory.FEWER
         )
-        # When a training goes on; and while outputs become bits.
+        # Temporary, when training continues from a model, and while outputs are packed into bits.
         passing = data.n_rows * max(8 * OUTPUTS_AT_ONCE, 0 if self.shared else 3 * K)
         size = data.n_rows * (learners // 8)
         if not self.stagewise:  # outputs and scores of the validation rows
@@ -373,12 +374,12 @@ class ColumnGeneration(PaperBooster):
         ]
 
     def restart(self, scores):
-        """Weights of these scores."""
+        """Compute the weights for these scores."""
         self.weights.start(None if scores is None else scores.T)
         self.objective = self.weights.loss() + self.weights.nu * self.l1
 
     def why_ended(self):
-        """What was too small: a change, a coefficient or an edge."""
+        """See `Booster.why_ended`: a change, a coefficient or an edge was too small."""
         if self.converged:
             return "a round changed the objective by no more than tol"
         if self.stayed:
@@ -386,7 +387,7 @@ class ColumnGeneration(PaperBooster):
         return "no weak learner has an edge above p/C"
 
     def why_constant(self):
-        """What to do about it."""
+        """See `Booster.why_constant`; says what to do."""
         if self.stayed:
             return (
                 f"{STAYED}, because hardly any weak learner is better than chance: the model "
@@ -399,18 +400,18 @@ class ColumnGeneration(PaperBooster):
         )
 
     def meta(self):
-        """Rounds that change all coefficients are no stages."""
+        """See `Booster.meta`: rounds that change all coefficients are not stages."""
         return {} if self.stagewise else {"stages": False, "rounds": self.n_rounds}
 
     def follow(self, validation):
-        """All learners count anew where all coefficients change."""
+        """See `Booster.follow`; if all coefficients change, scores are computed from all learners."""
         if self.stagewise:
             super().follow(validation)
         else:
             validation.scores = self.builder.validation_scores(validation, self.n_threads)
 
     def round(self):
-        """The most violated learners, then the coefficients of all learners, or of the new ones."""
+        """Find the most violated learners, then the coefficients of all learners, or only of the new ones."""
         weights = self.weights
         builder = self.builder
         if self.converged:
@@ -426,7 +427,7 @@ class ColumnGeneration(PaperBooster):
         solve = self._solve_new if self.stagewise else self._solve_all
         objective = solve(weak_learners, edge)
         if objective is None:
-            # A cold start sees no slope: the round is not made, and the model stays that of the round before.
+            # A cold start found no slope: the round is discarded, and the model stays that of the previous round.
             self.stayed = True
             return None
         if not np.isfinite(objective):
@@ -459,7 +460,7 @@ class ColumnGeneration(PaperBooster):
         return learners, pack(np.stack([weak_learner.h for weak_learner in weak_learners]))
 
     def _solve_new(self, weak_learners, edge):
-        """Fit the coefficients of the new learners alone; the objective, None where they stay 0."""
+        """Fit only the coefficients of the new learners; return the objective, or None if they stay 0."""
         builder = self.builder
         K = self.data.n_classes
         n = len(weak_learners)
@@ -482,7 +483,7 @@ class ColumnGeneration(PaperBooster):
         return objective
 
     def _solve_all(self, weak_learners, edge):
-        """Fit the coefficients of all learners; the objective, None where they all are 0."""
+        """Fit the coefficients of all learners; return the objective, or None if all are 0."""
         builder = self.builder
         places = builder.add(*self._learners(weak_learners))
         columns = builder.columns()

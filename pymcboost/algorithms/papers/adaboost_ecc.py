@@ -18,7 +18,7 @@ class AdaBoostECC(ColouredBooster):
     """Rounds of AdaBoost.ECC."""
 
     def round(self):
-        """A colouring, and a learner with a coefficient for each output."""
+        """Draw a colouring, and find a learner with a coefficient for each output."""
         mu, weak_learner = self.colour()
         return None if weak_learner is None else self.two_sided(mu, weak_learner)
 

@@ -1,4 +1,4 @@
-"""AdaBoost.ERP: AdaBoost.ECC that chooses the halves of the classes again, for the learner found.
+"""AdaBoost.ERP: AdaBoost.ECC that repartitions the classes for the learner found.
 
 Problem
     minimise the sum over rows i and classes l of exp(F_l(x_i) - F_{y_i}(x_i)).
@@ -21,11 +21,11 @@ class AdaBoostERP(ColouredBooster):
     """Rounds of AdaBoost.ERP."""
 
     def memory(self):
-        """As the base, and what colours the classes again."""
+        """See `Booster.memory`: adds the table for repartitioning."""
         return [*super().memory(), memory.tables(self.data, self.data.n_classes, 1)]
 
     def round(self):
-        """A colouring, learners and new colourings in turn, and a coefficient for each output of the last learner."""
+        """Alternate between colourings and learners, and fit a coefficient for each output of the last learner."""
         mu, weak_learner = self.colour()
         if weak_learner is None:
             return None
@@ -38,7 +38,7 @@ class AdaBoostERP(ColouredBooster):
             again = self.learn(new)
             if (
                 again is None
-            ):  # a tree is grown greedily; the last learner's outputs have been overwritten
+            ):  # a tree is grown greedily, so the new one may be worse; the previous outputs were overwritten
                 weak_learner = self.learn(mu)
                 break
             mu = new

@@ -1,4 +1,4 @@
-"""AdaBoost.M1: AdaBoost with weak learners that name one of K classes and are right more than half of the time.
+"""AdaBoost.M1: AdaBoost with weak learners that predict one of K classes and have an error below 1/2.
 
 Problem
     bound the share of wrong rows by the product of 2 sqrt(eps (1 - eps)) over the rounds.
@@ -22,13 +22,13 @@ from pymcboost.training.parameters import estimator
 
 
 class AdaBoostM1(SAMME):
-    """Rounds of AdaBoost.M1: SAMME's learners and weights, with another vote and another stop."""
+    """Rounds of AdaBoost.M1: SAMME's learners and weights, with another vote and stopping rule."""
 
     highest_error = 1 / 2
     ends_when = "every weak learner misclassifies half of the weight"
 
     def votes(self, error, wrong):
-        """Values of all classes where a learner of this error names a class (K, K): log(1 / beta) for that class."""
+        """Values of all classes if a learner with this error predicts a class (K, K): log(1 / beta) for that class."""
         K = self.data.n_classes
         vote = 2 * LARGEST_COEFFICIENT
         if error > 0:
@@ -36,7 +36,7 @@ class AdaBoostM1(SAMME):
         return np.float32(vote) * np.eye(K, dtype=np.float32)
 
     def why_constant(self):
-        """Without a first round."""
+        """See `Booster.why_constant`; there was not even a first round."""
         return (
             f"{self.ends_when}: the model is constant. Use trees with more leaves, or "
             "adaboost-m2 or samme, which accept weaker learners"

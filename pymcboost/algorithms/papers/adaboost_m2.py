@@ -1,4 +1,4 @@
-"""AdaBoost.M2: weak learners that give every row a set of plausible classes, chosen by their pseudo-loss.
+"""AdaBoost.M2: weak learners that predict a set of plausible classes for every row, chosen by their pseudo-loss.
 
 Problem
     minimise the sum over rows i and wrong classes y of exp((F_y(x_i) - F_{y_i}(x_i)) / 2).
@@ -38,7 +38,7 @@ from pymcboost.training.parameters import estimator
 
 
 def plausible(sums, mass):
-    """h(leaf, y), 1 for the classes that are plausible in the leaves: sums (n_leaves, K) of a, all D being ``mass``."""
+    """Mark with 1 the classes that are plausible in each leaf: sums (n_leaves, K) of a; ``mass`` is the sum of D."""
     return (sums > SMALLEST_EDGE * mass).astype(np.float64)
 
 
@@ -50,7 +50,7 @@ class PlausibleStump(EveryStump):
         self._gradient = data.gradient_buffer()
 
     def fit(self, D, a):
-        """Stump, leaf (m,) of each row and h (2, K), for D (m,) and a / D (m, K); None where there is no split."""
+        """Return the stump, the leaf (m,) of each row and h (2, K), for D (m,) and a / D (m, K), or None."""
         lanes = self._gradient.shape[2]
         K = self.n_columns
         for y in range(K):
@@ -67,10 +67,10 @@ class PlausibleStump(EveryStump):
 
 
 class PlausibleTrees(ClassificationTrees):
-    """Grows regression trees of a / D with the weights D; a leaf has its set of plausible classes."""
+    """Grows regression trees of a / D with weights D; each leaf has a set of plausible classes."""
 
     def fit(self, D, a):
-        """Tree, leaf (m,) of each row and h (n_leaves, K), for the same; None where there is no split."""
+        """Return the tree, the leaf (m,) of each row and h (n_leaves, K); None if there is no split."""
         K = self.data.n_classes
         self.loss.gradient[:, :K] = a
         tree = super().fit(D)
@@ -91,7 +91,7 @@ class AdaBoostM2(ClassicBooster):
     ends_when = "no weak learner has a pseudo-loss below 1/2"
 
     def memory(self):
-        """Scores, weights and a of all classes, and what the learner takes."""
+        """See `Booster.memory`: scores, weights and a for all classes, and the learner."""
         data = self.data
         K = self.data.n_classes
         scores = memory.outputs(data, K, 5 * 8)
@@ -104,10 +104,10 @@ class AdaBoostM2(ClassicBooster):
         return [scores, memory.rows(data, scores=False), tree]
 
     def prepare(self, previous):
-        """A learner of sets of plausible classes."""
+        """Create a learner of sets of plausible classes."""
         self.finished = self.last(previous, "pseudo_loss") == 0
         self.own = np.arange(self.data.n_rows), self.data.y
-        with np.errstate(divide="ignore"):  # next to huge ones, weights may have become 0
+        with np.errstate(divide="ignore"):  # weights may have become 0 beside huge ones
             self.log_weight = np.log(self.data.weight)
         self.learner = (
             PlausibleStump(self.data, self.n_threads)
@@ -116,29 +116,29 @@ class AdaBoostM2(ClassicBooster):
         )
 
     def restart(self, scores):
-        """Scores of the model (m, K), which are F / 2."""
+        """Set the scores of the model (m, K), which are F / 2."""
         self.F = np.zeros((self.data.n_rows, self.data.n_classes))
         if scores is not None:
             self.F[...] = scores
 
     def why_ended(self):
-        """After a learner without mistakes, or without an edge."""
+        """See `Booster.why_ended`: after a learner without mistakes, or without an edge."""
         return NO_MISTAKES if self.finished else self.ends_when
 
     def mislabel_weights(self):
-        """Weights w (m, K) up to a factor, 0 for the rows' own classes."""
+        """Weights w (m, K) up to a factor, 0 for the true classes."""
         log_w = self.F - self.F[self.own][:, None] + self.log_weight[:, None]
         log_w[self.own] = -np.inf
         return elementary.exp(log_w - log_w.max())
 
     def round(self):
-        """A weak learner with a small pseudo-loss, and a vote for the classes that it finds plausible."""
+        """Find a weak learner with a small pseudo-loss, and vote for the classes that it considers plausible."""
         own_class = self.own
         m = self.data.n_rows
         w = self.mislabel_weights()
         W = w.sum(axis=1)
         q = w / np.maximum(W, np.finfo(float).tiny)[:, None]
-        D = W * (m / W.sum())  # m times the paper's, so that its mean is 1
+        D = W * (m / W.sum())  # m times the paper's, so that the mean is 1
         a = -q
         a[own_class] = 1.0
         for attempt in () if self.finished else self.tries():

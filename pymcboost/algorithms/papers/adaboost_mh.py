@@ -1,4 +1,4 @@
-"""AdaBoost.MH: multi-class boosting by the Hamming loss, one weak learner a round, for or against each class.
+"""AdaBoost.MH: multi-class boosting of the Hamming loss, with one weak learner per round, for or against each class.
 
 Problem
     minimise the sum over rows i and classes l of exp(-Y_il F_l(x_i)), Y_il = 1 for l = y_i and -1 for the others.
@@ -38,14 +38,14 @@ def _no_mistakes(edge):
 
 
 def sets_of(labels):
-    """Different rows (S, K) of an indicator as signs, and which of them each row is (n,)."""
+    """Distinct rows (S, K) of an indicator as signs, and the index of each row among them (n,)."""
     sets, set_of_row = np.unique(np.packbits(labels, axis=1), axis=0, return_inverse=True)
     signs = 2.0 * np.unpackbits(sets, axis=1, count=labels.shape[1]) - 1.0
     return signs, set_of_row.reshape(-1).astype(np.int64)
 
 
 class AdaBoostMH(ManyLabels, ClassicBooster):
-    """Rounds of AdaBoost.MH. Rows have any number of labels where y is an indicator, or lists of labels."""
+    """Rounds of AdaBoost.MH. It is multi-label if y is an indicator or lists of labels."""
 
     labels_by_form = True
     multilabel = False
@@ -56,17 +56,17 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
 
     @property
     def link(self):
-        """That of the loss; of labels a sigmoid each."""
+        """Link of the loss; for multi-label data, one sigmoid per label."""
         return "sigmoid" if self.multilabel else "softmax2"
 
     @property
     def link_temperature(self):
-        """See `one_vs_rest_temperature`; labels have none."""
+        """See `one_vs_rest_temperature`; None for multi-label data."""
         return None if self.multilabel else one_vs_rest_temperature(self.data.n_classes)
 
     @property
     def times(self):
-        """Scores of the model by those of the loss: its sigmoid is of 2 F."""
+        """Ratio of the model's scores to those of the loss, whose sigmoid is of 2 F."""
         return 2.0 if self.multilabel else 1.0
 
     def takes_labels(self, y):
@@ -81,11 +81,11 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         return self.multilabel
 
     def new_builder(self):
-        """See `PaperBooster`; a score for each label."""
+        """See `PaperBooster`; one score per label."""
         return self.builder_of(self.n_scores)
 
     def check_previous(self, previous):
-        """Also, a model of labels stays one."""
+        """See `Booster.check_previous`; also refuses to switch between multi-class and multi-label."""
         super().check_previous(previous)
         if previous.model.link != self.link:
             kind = "one class per row" if self.multilabel else self.labels_are_for
@@ -95,7 +95,7 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
             )
 
     def rows(self, dataset, n_threads, previous):
-        """Columns for stumps or for trees."""
+        """Create columns for stumps or trees."""
         self.multilabel = dataset.is_multilabel
         self.n_scores = dataset.n_classes
         if not self.multilabel:
@@ -110,7 +110,7 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         return self.stumps
 
     def memory(self):
-        """The weights of all classes, and a stump for all or a tree for each."""
+        """See `Booster.memory`: the weights of all classes, and a stump for all classes or a tree for each."""
         data = self.data
         K = self.n_scores
         parts = memory.coded(data, K, self.again)
@@ -119,7 +119,7 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         return [*parts, memory.edges(data, 0, 1)]
 
     def prepare(self, previous):
-        """The loss of one column per class, and a stump for all or a tree for each."""
+        """Create a loss with one column per class, and a stump for all classes or a tree for each."""
         K = self.n_scores
         code = self.code if self.multilabel else one_vs_all(K)
         self.loss = self.coded(code)
@@ -130,15 +130,15 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         self.finished = _no_mistakes(self.last(previous, "edge") or 0.0)
 
     def restart(self, scores):
-        """Weights of these scores."""
+        """Compute the weights for these scores."""
         self.loss.start(scores if scores is None or self.times == 1 else scores / self.times)
 
     def why_ended(self):
-        """Without mistakes no weight changes against another."""
+        """See `Booster.why_ended`; without mistakes, weights no longer change relative to each other."""
         return NO_MISTAKES if self.finished else super().why_ended()
 
     def round(self):
-        """One stump, for or against each class, or a tree for each class; all with one coefficient."""
+        """Find one stump, for or against each class, or a tree for each class; all share one coefficient."""
         loss = self.loss
         learner = self.learner
         for attempt in () if self.finished else self.tries():

@@ -1,4 +1,4 @@
-"""AdaBoost.ML: classifiers that name one of K classes, under the logistic loss of margin vectors.
+"""AdaBoost.ML: weak learners that predict one of K classes, under the logistic loss of margin vectors.
 
 Problem
     minimise the sum over rows i of log(1 + exp(-F_{y_i}(x_i))) over F with sum_k F_k = 0.
@@ -19,19 +19,19 @@ from pymcboost.algorithms.papers.samme import SAMME
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT, MAX_ITERATIONS
 from pymcboost.training.parameters import estimator
 
-# Steps below this are no longer seen in a model, whose values are float32.
+# Smaller steps do not change a model, whose values are float32.
 TOLERANCE = 1e-10
 
 
 def own_slopes(margin):
-    """1 / (1 + exp(margin)) (m,) up to a factor, without which none is 0 where all margins are large."""
+    """Compute 1 / (1 + exp(margin)) (m,) up to a factor, which keeps them above 0 if all margins are large."""
     return elementary.exp(max(margin.min(), 0) - np.maximum(margin, 0)) / (
         1 + elementary.exp(-np.abs(margin))
     )
 
 
 def logistic_step(margin, weight, wrong, K, cap):
-    """The gamma in [0, cap] with the least loss, for weights (m,) of the rows and who is ``wrong``: safe Newton."""
+    """Find gamma in [0, cap] with the smallest loss, for weights (m,) and the ``wrong`` rows, by safeguarded Newton."""
     of_class = np.where(wrong, -1 / (K - 1), 1.0)
     low = 0.0
     high = cap
@@ -54,7 +54,7 @@ class AdaBoostML(SAMME):
     """Rounds of AdaBoost.ML: SAMME's learners with other weights and steps."""
 
     def restart(self, scores):
-        """Margins: twice the scores of the own classes."""
+        """Set the margins to twice the scores of the true classes."""
         super().restart(scores)
         self.margin *= 2
 
@@ -71,7 +71,7 @@ class AdaBoostML(SAMME):
         return (step / 2 / (K - 1) * (K * np.eye(K) - 1)).astype(np.float32)
 
     def move(self, values):
-        """Add the values (m,) of the own classes to the margins."""
+        """Add the values (m,) of the true classes to the margins."""
         self.margin += 2 * values.astype(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""AdaBoost.MO: output codes. Every column of a code matrix is a binary problem; all share one coefficient a round.
+"""AdaBoost.MO: output codes. Every column of a code matrix is a binary problem; all share one coefficient per round.
 
 Problem
     minimise the sum over rows i and columns j of exp(-lambda_j(y_i) f_j(x_i)), lambda the code of the classes.
@@ -32,43 +32,43 @@ class AdaBoostMO(ClassicBooster):
 
     @property
     def link_temperature(self):
-        """Of the sum of code times score, near equal probabilities; the other decoders have none."""
+        """Temperature for sums of code times score near equal probabilities; None for the other decoders."""
         temperature = self.code.shape[1] / (self.data.n_classes - 1)
         return None if temperature == 1 or self.params.decoder != "linear" else temperature
 
     def layouts(self):
-        """Scores of the columns can be merged only where they are summed."""
+        """See `Booster.layouts`; scores of columns can be merged only if they are summed."""
         return super().layouts() if self.params.decoder == "linear" else ("list",)
 
     def new_builder(self):
-        """An ensemble with a code matrix, which may be random."""
+        """Create an ensemble with a code matrix, which may be random."""
         p = self.params
         K = self.data.n_classes
         self.code = code_matrix(p.code, K, np.random.default_rng(self.draw_seed()))
         return TreesBuilder(K, self.data.n_features, code=self.code.T, decoder=p.decoder)
 
     def memory(self):
-        """The code, the weights of its columns, and a learner for each."""
+        """See `Booster.memory`: the code, the weights of its columns, and a learner for each."""
         data = self.data
         K = self.data.n_classes
         P = n_columns(self.params.code, K)
         parts = [*memory.coded(data, P, self.again), *self.learner_memory(P)]
-        # How much every class differs from every other one.
+        # Distances between all pairs of classes.
         return [memory.earlier(memory.tables(data, K, 0, passing=1.1), parts), *parts]
 
     def go_on(self, previous):
-        """A random code stays what it was."""
+        """See `Booster.go_on`; also keeps the random code."""
         scores = super().go_on(previous)
         self.code = self.builder.code.T.astype(np.float64)
         return scores
 
     def prepare(self, previous):
-        """The loss and a learner of all columns."""
+        """Create the loss, and a learner for all columns."""
         self.loss = self.coded(self.code)
         self.learner = self.new_learner(self.code.shape[1], self.code)
 
     def round(self):
-        """A weak learner for every column, all with one coefficient."""
+        """Find a weak learner for every column; all share one coefficient."""
         loss = self.loss
         learner = self.learner
         weak_learners = learner.fit(loss.gradient)

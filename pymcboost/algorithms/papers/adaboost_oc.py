@@ -1,4 +1,4 @@
-"""AdaBoost.OC: every round a random half of the classes against the others; the learner votes for a half.
+"""AdaBoost.OC: in every round, a random half of the classes against the others; the learner votes for one half.
 
 Problem
     minimise the sum over rows i and classes l of exp(F_l(x_i) - F_{y_i}(x_i)).
@@ -21,7 +21,7 @@ class AdaBoostOC(ColouredBooster):
     """Rounds of AdaBoost.OC."""
 
     def round(self):
-        """A colouring, and a learner that votes for one half of the classes."""
+        """Draw a colouring, and find a learner that votes for one half of the classes."""
         mu, weak_learner = self.colour()
         if weak_learner is None:
             return None

@@ -31,20 +31,20 @@ class GentleBoost(ClassicBooster):
 
     @property
     def max_leaves(self):
-        """Leaves of the trees, which stumps on drawn rows are, too."""
+        """Number of leaves of the trees; stumps on drawn rows are trees, too."""
         return 2 if self.stumps else self.params.max_leaf_nodes
 
     @property
     def scans(self):
-        """Whether stumps of all classes are found in one scan; of rows drawn for each class they are not."""
+        """Whether stumps of all classes are found in one scan; not if rows are drawn for each class."""
         return self.stumps and self.params.subsample == 1
 
     def rows(self, dataset, n_threads, previous):
-        """Columns for the scan, or for trees."""
+        """Create columns for the scan, or for trees."""
         return self.rows_for(TrainingData if self.scans else TreeData, dataset, n_threads)
 
     def memory(self):
-        """Stumps: the classes' weights and the edges of all splits. Trees: one for every class."""
+        """See `Booster.memory`. Stumps: class weights and the edges of all splits. Trees: one for every class."""
         data = self.data
         p = self.params
         K = self.data.n_classes
@@ -65,7 +65,7 @@ class GentleBoost(ClassicBooster):
         return [*grown, values, memory.tables(data, K, 1, passing=3 if p.subsample == 1 else 5)]
 
     def prepare(self, previous):
-        """The margins: scores of the own classes, less the mean of all."""
+        """Initialize the margins, which are scores of the true classes minus the mean of all, and the learner."""
         p = self.params
         data = self.data
         n_threads = self.n_threads
@@ -78,7 +78,7 @@ class GentleBoost(ClassicBooster):
         self.learner = MarginTrees(data, *limits)
 
     def restart(self, scores):
-        """Margins of these scores."""
+        """Compute the margins for these scores."""
         self.margin[...] = 0.0
         if scores is not None:
             self.margin[...] = scores[np.arange(len(self.margin)), self.data.y] - scores.mean(
@@ -86,7 +86,7 @@ class GentleBoost(ClassicBooster):
             )
 
     def round(self):
-        """A regression stump or tree for every class."""
+        """Fit a regression stump or tree for every class."""
         margin = self.margin
         learner = self.learner
         weight = self.data.weight * np.exp(margin.min() - margin)

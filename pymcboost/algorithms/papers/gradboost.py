@@ -26,14 +26,14 @@ class GradBoost(PaperBooster):
 
     gini = True
     ends_when = "no weak learner has a gradient above l1"
-    restart_every = None  # the gradient comes from the scores in every round
+    restart_every = None  # the gradient is computed from the scores in every round
     columns = {
         **FIRST_SPLIT,
         "gradient": "Euclidean norm of the gradient for the weak learner",
     }
 
     def memory(self):
-        """Scores and gradients, the latter in blocks too, and the learner."""
+        """See `Booster.memory`: scores and gradients, these also in blocks, and the learner."""
         data = self.data
         K = self.data.n_classes
         learner = [memory.edges(data, 0, 1)] if self.stumps else self.learner_memory(K)
@@ -41,7 +41,7 @@ class GradBoost(PaperBooster):
         return [*shared, memory.tables(data, K, 0, passing=3), *learner]
 
     def prepare(self, previous):
-        """The softmax loss, and the rows of coefficients of the stumps so far, for h = +1 on the right."""
+        """Create the softmax loss, and the coefficient rows of the stumps so far, for h = +1 on the right."""
         data = self.data
         self.loss = LOSSES["softmax"].rows(data, self.n_threads)
         self._gradient = data.gradient_buffer()
@@ -57,7 +57,7 @@ class GradBoost(PaperBooster):
                 self._add((feature, float(threshold), nan_left), right.astype(np.float64))
 
     def round(self):
-        """The weak learner with the largest gradient, and a bounded step of its row."""
+        """Find the weak learner with the largest gradient, and take a bounded step in its row."""
         weak_learners = self.learner.fit(self._weighted_gradient())
         if self.stumps:
             weak_learners = [weak_learners] if weak_learners is not None else []
@@ -91,7 +91,7 @@ class GradBoost(PaperBooster):
         self._rows[key] = self._rows.get(key, 0.0) + step
 
     def _weighted_gradient(self):
-        """The loss's, times the weights, in blocks of classes."""
+        """Gradient of the loss times the weights, in blocks of classes."""
         lanes = self._gradient.shape[2]
         K = self.data.n_classes
         for b, block in enumerate(self._gradient):
@@ -106,7 +106,7 @@ class GradBoost(PaperBooster):
         return np.subtract(*self._sums(self._gradient, h[None, :])).sum(axis=0) / self._total
 
     def _advance(self, h, step):
-        """F += h step."""
+        """Add h step to F."""
         value = np.zeros((2, self.loss.width))
         value[0, : len(step)] = -step
         value[1, : len(step)] = step

@@ -1,4 +1,4 @@
-"""HingeBoost.OC: output codes learnt under the multi-class hinge loss, with support vector machines.
+"""HingeBoost.OC: output codes learned under the multi-class hinge loss, with support vector machines.
 
 Problem
     minimise, stage by stage, 1/2 |w|^2 + C/N sum_i max_y (cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i)), F = sum_t mu_t g_t
@@ -37,19 +37,19 @@ from pymcboost.training.estimator import BoostingClassifier, Features, named_arg
 from pymcboost.training.parameters import Parameter, Scoring, estimator
 from pymcboost.training.prediction import check_is_fitted
 
-# SVMs are solved to a violation of ``tol``, whatever errors cost.
+# SVMs are solved to a violation of ``tol``, independent of the costs.
 LARGEST_COST = 1e6
-# Kernels whose values differ by less than this share are one number in float32, or nearly so.
+# Kernel values with a smaller relative difference than this are the same or nearly the same in float32.
 FLAT = 2.0**-20
-LOOKED_AT = 16  # rows, against all
-# The two solvers stop at the same tolerance, but not at the same point: the model depends on which one there is.
+LOOKED_AT = 16  # rows, compared with all others
+# Both solvers stop at the same tolerance, but at different points, so the model depends on which one is installed.
 WITHOUT_LIBSVM = (
     "LIBSVM is not installed, so pymcboost's own solver trained the kernel SVMs to the same "
     "tolerance. LIBSVM would give a slightly different model. Set solver='coordinate' to use "
     "the built-in solver everywhere without this warning, or install LIBSVM: python -m pip "
     "install libsvm-official"
 )
-# What a float32 of the model file holds, and what the parameter may be.
+# Range of a float32 in the model file, and of the parameter.
 GAMMAS = 1e-30, 1e12
 
 
@@ -61,7 +61,7 @@ class HingeBoostOC(Booster):
     allows_missing = False
     takes_weights = takes_coded = False
     resumable = False
-    side_by_side = False  # it bounds the threads of BLAS and of LIBSVM, which are the process's
+    side_by_side = False  # it limits the threads of BLAS and LIBSVM for the whole process
     columns = {
         "column": "group of each class in the code column: -1 or 1, or 0 if it is left out",
         "objective": "norm plus loss after the round",
@@ -73,17 +73,17 @@ class HingeBoostOC(Booster):
     }
 
     def check(self):
-        """Costs are numbers; how many there must be depends on the classes."""
+        """Check that costs are numbers; their shape depends on the classes, which are not known yet."""
         cost = _numbers(self.params.cost_matrix)
-        if cost.ndim == 2:  # other shapes fit no number of classes
+        if cost.ndim == 2:  # other shapes are wrong for any number of classes
             costs(cost, len(cost))
 
     def takes_sparse(self):
-        """Kernels are computed from dense rows."""
+        """See `Booster.takes_sparse`; nonlinear kernels need dense rows."""
         return self.params.kernel == "linear"
 
     def rows(self, dataset, n_threads, previous):
-        """Scaled rows; those of a warm start in the features of the first ones."""
+        """Scale the rows; a warm start uses the scaling of the first fit."""
         kernel = self.params.kernel
         if hasattr(dataset.X, "indptr") and kernel != "linear":
             shown = "a callable" if callable(kernel) else repr(kernel)
@@ -99,7 +99,7 @@ class HingeBoostOC(Booster):
         )
 
     def check_previous(self, previous):
-        """The kernel must stay."""
+        """Refuse a different kernel."""
         before = previous.kept["kernel"]
         now = self._kernel()
         if before != now:
@@ -109,7 +109,7 @@ class HingeBoostOC(Booster):
             )
 
     def kept(self):
-        """The kernel, its gamma where that follows from the data, the scaling, and which solver was chosen."""
+        """See `Booster.kept`: the kernel, a gamma computed from the data, the scaling, and the chosen solver."""
         solver = "libsvm" if self._solver is LibsvmKernel else "coordinate"
         return {
             "kernel": self._kernel(),
@@ -125,14 +125,14 @@ class HingeBoostOC(Booster):
         }
 
     def go_on(self, previous):
-        """Rounds are merged into the model; the next ones are added to it."""
+        """See `Booster.go_on`; earlier rounds are merged, and the next ones are added to the sum."""
         self.builder.extend(previous.model.ensemble, previous.n_rounds)
         return previous.model.raw_scores(self.data.X)[self.data.rows]
 
     gamma: float | None = None
 
     def new_builder(self):
-        """A sum of hyperplanes, or of kernel machines over one pool of rows."""
+        """Create a sum of hyperplanes, or of kernel machines over a common pool of rows."""
         p = self.params
         data = self.data
         if self.gamma is None:
@@ -162,7 +162,7 @@ class HingeBoostOC(Booster):
         return float(np.clip(1.0 / (features.shape[1] * variance), *GAMMAS))
 
     def memory(self):
-        """The residuals, the costs and pair weights of the classes, and the kernel where it is kept."""
+        """See `Booster.memory`: residuals, costs and pair weights of the classes, and any stored kernel matrix."""
         data = self.data
         m = self.data.n_rows
         K = self.data.n_classes
@@ -185,7 +185,7 @@ class HingeBoostOC(Booster):
 
     @cached_property
     def _solver(self):
-        """Class of the SVM, chosen once for all rounds."""
+        """Class of the SVM solver, chosen once for all rounds."""
         solver = self.params.solver
         if self.params.kernel == "linear":
             return LibsvmKernel if solver == "libsvm" else LinearRows
@@ -194,7 +194,7 @@ class HingeBoostOC(Booster):
         return DenseKernel
 
     def prepare(self, previous):
-        """The SVM of all rounds."""
+        """Create the SVM for all rounds."""
         p = self.params
         data = self.data
         cost = costs(p.cost_matrix, data.n_classes)
@@ -214,7 +214,10 @@ class HingeBoostOC(Booster):
             )
 
     def _one_blas_thread(self):
-        """With more threads BLAS may add in another order, and the model would depend on the machine."""
+        """Limit BLAS to one thread.
+
+        With more, sums may be in another order, and the model would depend on the machine.
+        """
         return self._libraries.limit(limits=1, user_api="blas")
 
     def _svm(self):
@@ -243,11 +246,11 @@ class HingeBoostOC(Booster):
         return solver(data.n_rows, block, self.n_threads)
 
     def restart(self, scores):
-        """Residuals of these scores."""
+        """Compute the residuals for these scores."""
         self.code_rounds.restart(scores)
 
     def round(self):
-        """A column of the code, and the SVM between its two groups of classes."""
+        """Find a column of the code, and the SVM between its two groups of classes."""
         with self._one_blas_thread():
             result = self.code_rounds.round(self.n_rounds)
             if result is None:
@@ -260,7 +263,7 @@ class HingeBoostOC(Booster):
         return history
 
     def release(self):
-        """See `Booster.release`; what is to say of all rounds."""
+        """See `Booster.release`; also gives warnings about all rounds."""
         if self.params.solver == "auto" and self._solver is DenseKernel:
             warn(WITHOUT_LIBSVM)
         short = self.code_rounds.warn_of_short_solves()
@@ -268,7 +271,7 @@ class HingeBoostOC(Booster):
             self.code_rounds.warn_of_little_use()
 
     def _weights(self, solution):
-        """Weights of a linear SVM over the features; None for other kernels."""
+        """Weights of a linear SVM by feature; None for other kernels."""
         if self.params.kernel != "linear":
             return None
         if solution.weights is not None:
@@ -276,7 +279,7 @@ class HingeBoostOC(Booster):
         return self.data.weighted_sum(solution.beta)
 
     def model(self, classes, meta):
-        """The machine of all rounds."""
+        """Return the machine of all rounds."""
         meta = {**meta, "rounds": self.n_rounds}
         if callable(self.params.kernel):
             return CallableKernelModel(self.builder.freeze(), classes, meta)
@@ -284,7 +287,7 @@ class HingeBoostOC(Booster):
 
 
 def costs(cost_matrix, n_classes):
-    """The cost matrix as float64 (K, K) after checking it; 1 for every error if None."""
+    """Check the cost matrix; as float64 (K, K), with cost 1 for every error if None."""
     if cost_matrix is None:
         return 1.0 - np.eye(n_classes)
     cost = _numbers(cost_matrix)
@@ -309,7 +312,7 @@ def costs(cost_matrix, n_classes):
 
 
 def _numbers(cost_matrix):
-    """The cost matrix as float64, of any shape; one number if None."""
+    """Convert the cost matrix to float64, of any shape; a single number if None."""
     try:
         return np.asarray(cost_matrix, dtype=np.float64)
     except (TypeError, ValueError):
@@ -486,7 +489,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         check_is_fitted(self)
         return self._kept["solver"]
 
-    # A property, as scikit-learn's available_if would say only that the attribute is missing, and the reason elsewhere.
+    # A property: with scikit-learn's available_if, the error would only say that the attribute is missing.
     @property
     def predict_proba(self):
         """Predict class probabilities with a calibrated model: softmax(scores / temperature).
@@ -508,7 +511,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         X = self._check_X(X)
         return self.model_.predict_proba(X, n_jobs=self.n_jobs)
 
-    _predict_proba.__name__ = "predict_proba"  # by which scikit-learn knows what the columns are
+    _predict_proba.__name__ = "predict_proba"  # scikit-learn uses it to identify the columns
 
     @property
     def predict_log_proba(self):

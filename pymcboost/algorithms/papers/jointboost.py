@@ -36,7 +36,7 @@ class JointBoost(ClassicBooster):
         return one_vs_rest_temperature(self.data.n_classes)
 
     def memory(self):
-        """Two coded columns for every class, their edges, and the sums of all splits."""
+        """See `Booster.memory`: two coded columns for every class, their edges, and the sums of all splits."""
         data = self.data
         K = self.data.n_classes
         return [
@@ -45,7 +45,7 @@ class JointBoost(ClassicBooster):
         ]
 
     def prepare(self, previous):
-        """Columns of w z, then of w, and the search over all splits."""
+        """Create columns of w z, followed by columns of w, and the search over all splits."""
         K = self.data.n_classes
         code = np.tile(one_vs_all(K), 2)
         unit = code.copy()
@@ -55,11 +55,11 @@ class JointBoost(ClassicBooster):
         self._sums = None
 
     def restart(self, scores):
-        """Weights of these scores."""
+        """Compute the weights for these scores."""
         self.loss.start(None if scores is None else np.tile(scores, 2))
 
     def round(self):
-        """The stump and the subset of the classes that leave the least squares."""
+        """Find the stump and the subset of classes with the smallest squared error."""
         loss = self.loss
         learner = self.learner
         K = self.data.n_classes
@@ -93,7 +93,10 @@ class JointBoost(ClassicBooster):
         return self.add_round(stump, plus, minus) | {"n_shared": len(shared)}
 
     def _grow(self, alone):
-        """Classes that share, the number of their stump, and what it explains beyond constants for all classes."""
+        """Choose the classes that share a stump.
+
+        Return them, the split, and what it explains beyond constants of all classes.
+        """
         sums = self._sums
         tie = self.learner.tie
         n_threads = self.loss.n_threads

@@ -30,7 +30,7 @@ class MultiBoost(ColumnGeneration):
     """Rounds of MultiBoost: one learner for all classes."""
 
     def check(self):
-        """Coordinate descent has a closed form for one loss only."""
+        """Refuse coordinate descent for the logistic loss, which has no closed form."""
         if self.params.loss == "log" and self.params.solver == "fcd":
             raise ValueError(
                 f"{self.name}: solver='fcd' supports only loss='exp'; use solver='lbfgs' or "
@@ -39,7 +39,7 @@ class MultiBoost(ColumnGeneration):
 
     @property
     def solver_name(self):
-        """The solver that "auto" stands for."""
+        """Name of the solver, also for "auto"."""
         p = self.params
         if p.solver != "auto":
             return p.solver
@@ -55,7 +55,7 @@ class MultiBoostCW(ColumnGeneration):
 
 @estimator
 class TotallyCorrectiveClassifier(BinaryClassifier):
-    """What both estimators share."""
+    """Base class of both estimators."""
 
     booster: ClassVar[type[ColumnGeneration]]
     own_parameters = {"max_passes": Parameter(MAX_PASSES, low=1)}

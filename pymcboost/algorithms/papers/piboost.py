@@ -1,4 +1,4 @@
-"""PIBoost: class subsets S are boosted against the rest, each on its own, with asymmetric costs.
+"""PIBoost: class subsets S are boosted against the rest, each separately, with asymmetric costs.
 
 Problem
     for every S, s = |S|: minimise the sum over rows i of exp(-C_S(y_i) f_S(x_i)), C_S = K - s on S and -s off it. Then
@@ -36,19 +36,20 @@ class PIBoost(ClassicBooster):
 
     @property
     def link_temperature(self):
-        """The loss is least at f_S = log(P_S (K - s) / ((1 - P_S) s)) / K for the subset S of s classes.
+        """Temperature of the code's scores.
 
-        Near equal probabilities log p is then (K - 1) / P times the score, P the number of subsets.
+        The loss is minimal at f_S = log(P_S (K - s) / ((1 - P_S) s)) / K for the subset S of s classes. Near equal
+        probabilities, log p is then (K - 1) / P times the score, where P is the number of subsets.
         """
         return 2 * self.code.shape[1] / (self.data.n_classes - 1)
 
     def new_builder(self):
-        """An ensemble whose code is the class subsets."""
+        """Create an ensemble whose code is the class subsets."""
         self.code = separators(self.params.separators, self.data.n_classes)
         return TreesBuilder(self.data.n_classes, self.data.n_features, code=self.code.T)
 
     def check_previous(self, previous):
-        """The class subsets must stay."""
+        """Refuse other class subsets."""
         super().check_previous(previous)
         separators_given = self.params.separators
         if not np.array_equal(
@@ -60,12 +61,12 @@ class PIBoost(ClassicBooster):
             )
 
     def memory(self):
-        """The weights of all class subsets, and a learner for each."""
+        """See `Booster.memory`: the weights of all class subsets, and a learner for each."""
         P = separators(self.params.separators, self.data.n_classes).shape[1]
         return [*memory.coded(self.data, P, self.again, kept=1, passing=3), *self.learner_memory(P)]
 
     def prepare(self, previous):
-        """The loss and a learner of all class subsets."""
+        """Create the loss, and a learner for all class subsets."""
         pair = not_told_apart(self.code)
         if pair is not None:
             x, y = self.classes[list(pair)].tolist()
@@ -81,7 +82,7 @@ class PIBoost(ClassicBooster):
         )
 
     def round(self):
-        """A separator for every class subset, each with a step of its own."""
+        """Find a separator for every class subset, each with its own step."""
         loss = self.loss
         learner = self.learner
         for attempt in self.tries():

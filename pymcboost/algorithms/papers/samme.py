@@ -1,4 +1,4 @@
-"""SAMME: AdaBoost with weak learners that name one of K classes.
+"""SAMME: AdaBoost with weak learners that predict one of K classes.
 
 Problem
     minimise the sum over rows i of exp(-F_{y_i}(x_i)), F_k(x) = sum of the alpha of the learners that predict k.
@@ -35,7 +35,7 @@ class SAMME(ClassicBooster):
     ends_when = "no weak learner is better than chance"
 
     def memory(self):
-        """Stumps: the classes' weights and the edges of all splits. Trees: the rows' weights."""
+        """See `Booster.memory`. Stumps: class weights and the edges of all splits. Trees: the weights of the rows."""
         data = self.data
         K = self.data.n_classes
         named = memory.outputs(data, 1, 50)
@@ -62,10 +62,10 @@ class SAMME(ClassicBooster):
         ]
 
     def prepare(self, previous):
-        """A learner that names a class."""
+        """Create a learner that predicts a class."""
         data = self.data
         self.finished = self.last(previous, "error") == 0
-        with np.errstate(divide="ignore"):  # next to huge ones, weights may have become 0
+        with np.errstate(divide="ignore"):  # weights may have become 0 beside huge ones
             self.log_weight = np.log(data.weight)
         self.learner = (
             ClassStump(data, self.n_threads)
@@ -74,18 +74,18 @@ class SAMME(ClassicBooster):
         )
 
     def restart(self, scores):
-        """Margins: scores of the own classes, the same sums as the model's."""
+        """Set the margins to the scores of the true classes, with the same sums as in the model."""
         self.margin = np.zeros(self.data.n_rows)
         if scores is not None:
             self.margin[...] = scores[np.arange(self.data.n_rows), self.data.y]
 
     def why_ended(self):
-        """After a learner without mistakes, or without an edge."""
+        """See `Booster.why_ended`: after a learner without mistakes, or without an edge."""
         return NO_MISTAKES if self.finished else self.ends_when
 
     @property
     def highest_error(self):
-        """That of a guess, at which the training ends."""
+        """Error of random guessing, at which the training ends."""
         return 1 - 1 / self.data.n_classes
 
     def weights(self):
@@ -94,7 +94,7 @@ class SAMME(ClassicBooster):
         return np.exp(log_weight - log_weight.max())
 
     def votes(self, error, wrong):
-        """Values of all classes where a learner of this error names a class (K, K)."""
+        """Values of all classes if a learner with this error predicts a class (K, K)."""
         K = self.data.n_classes
         alpha = 2 * LARGEST_COEFFICIENT
         if error > 0:
@@ -102,11 +102,11 @@ class SAMME(ClassicBooster):
         return np.float32(alpha) * np.eye(K, dtype=np.float32)
 
     def move(self, values):
-        """Add the values (m,) of the own classes to the margins."""
+        """Add the values (m,) of the true classes to the margins."""
         self.margin += values
 
     def round(self):
-        """A learner that names a class, with a vote for it."""
+        """Find a learner that predicts a class, and its vote."""
         y = self.data.y
         weight = self.weights()
         weight *= self.data.n_rows / weight.sum()
