@@ -477,7 +477,7 @@ class ColumnGeneration(PaperBooster):
             if coef.any():
                 add_to(builder, learner, coef)
         builder.end_round()
-        # Only here: other trainings drop learners again, and count the splits of the finished model.
+        # Only here: other trainings may drop learners, so importances come from the final model.
         for weak_learner in weak_learners:
             self.add_gain(weak_learner)
         return objective
