@@ -218,27 +218,23 @@ def compare(subject, run, threads, repeat):
     for n in range(SERIES * repeat):
         for which in ("there", "here") if n % 2 else ("here", "there"):
             runs[which].append(run(which, subject, threads))
-        least = {
-            (which, what): min(found[what] for found in runs[which])
-            for which in runs
-            for what in (clock, "memory")
-        }
-        there, here = least["there", "memory"], least["here", "memory"]
-        memory = 1.0 if here - there <= MEMORY_NOISE else here / max(there, MEMORY_NOISE)
-        if (
-            (n + 1) % repeat == 0
-            and least["here", clock] <= EACH * least["there", clock]
-            and memory <= MEMORY
-        ):
+        seconds = {which: min(result[clock] for result in runs[which]) for which in runs}
+        n_bytes = {which: min(result["memory"] for result in runs[which]) for which in runs}
+        if n_bytes["here"] - n_bytes["there"] <= MEMORY_NOISE:
+            memory_ratio = 1.0
+        else:
+            memory_ratio = n_bytes["here"] / max(n_bytes["there"], MEMORY_NOISE)
+        within_bounds = seconds["here"] <= EACH * seconds["there"] and memory_ratio <= MEMORY
+        if (n + 1) % repeat == 0 and within_bounds:
             break
     return {
         "subject": subject,
         "threads": threads,
         "runs": len(runs["here"]),
-        "seconds": [least["there", clock], least["here", clock]],
-        "time": least["here", clock] / least["there", clock],
-        "bytes": [there, here],
-        "memory": memory,
+        "seconds": [seconds["there"], seconds["here"]],
+        "time": seconds["here"] / seconds["there"],
+        "bytes": [n_bytes["there"], n_bytes["here"]],
+        "memory": memory_ratio,
     }
 
 

@@ -744,22 +744,27 @@ def test_the_cost_of_sparse_columns_follows_their_entries(monkeypatch):
 
 @pytest.mark.parametrize("scale", [False, True])
 def test_hyperplanes_of_columns_without_entries(scale):
-    """They have those of the columns that occur, which alone are looked at in every round."""
-    rng, d, m = np.random.default_rng(0), 3000, 60
-    at = rng.integers(0, m, 240), 71 * rng.integers(0, 40, 240)
-    X = scipy.sparse.coo_array((rng.normal(size=240), at), shape=(m, d)).tocsr()
-    y, used = np.arange(m) % 3, np.unique(X.indices)
-    wide, few = (
-        HingeBoostOCClassifier(n_estimators=5, scale=scale, random_state=0) for _ in range(2)
-    )
+    """Columns without entries have the coefficient 0, and do not change those of the other columns."""
+    rng = np.random.default_rng(0)
+    d = 3000
+    m = 60
+    places = (rng.integers(0, m, 240), 71 * rng.integers(0, 40, 240))
+    X = scipy.sparse.coo_array((rng.normal(size=240), places), shape=(m, d)).tocsr()
+    y = np.arange(m) % 3
+    used_columns = np.unique(X.indices)
+    params = {"scale": scale, "random_state": 0, "warm_start": True}
+    of_all_columns = HingeBoostOCClassifier(**params)
+    of_used_columns = HingeBoostOCClassifier(**params)
     for n in (5, 9):
-        wide.set_params(n_estimators=n, warm_start=True).fit(X, y)
-        few.set_params(n_estimators=n, warm_start=True).fit(X[:, used], y)
-        whole = np.zeros((3, d), dtype=np.float32)
-        whole[:, used] = few.model_.ensemble.coef
-        np.testing.assert_array_equal(wide.model_.ensemble.coef, whole)
-        np.testing.assert_array_equal(wide.model_.ensemble.intercept, few.model_.ensemble.intercept)
-    assert (whole != 0).any()
+        machine = of_all_columns.set_params(n_estimators=n).fit(X, y).model_.ensemble
+        smaller = (
+            of_used_columns.set_params(n_estimators=n).fit(X[:, used_columns], y).model_.ensemble
+        )
+        expected = np.zeros((3, d), dtype=np.float32)
+        expected[:, used_columns] = smaller.coef
+        np.testing.assert_array_equal(machine.coef, expected)
+        np.testing.assert_array_equal(machine.intercept, smaller.intercept)
+    assert (expected != 0).any()
 
 
 def test_work_on_features_that_are_not_scaled_is_bounded():
