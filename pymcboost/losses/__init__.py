@@ -23,7 +23,7 @@ from pymcboost.losses.coded_exp import CodedExp
 from pymcboost.losses.loss import Loss
 from pymcboost.losses.own import OwnLoss, check_own
 
-# The names in `LOSSES`, for type checkers and as choices of a parameter.
+# The names of `LOSSES`, for type checkers and as choices of a parameter.
 LossName = Literal["softmax", "logistic"]
 LOSSES = {"softmax": softmax.Softmax(), "logistic": logistic.Logistic()}
 PAIRWISE = {"exp": pairwise_exp.PairwiseExp(), "log": pairwise_log.PairwiseLog()}

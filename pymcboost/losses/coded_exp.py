@@ -38,9 +38,8 @@ class CodedExp(Blocks):
         self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
         self._inverse = np.divide(1.0, self._unit, out=np.zeros((K, P)), where=self._unit != 0)
         of_class = np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])])
-        self._used = self._factors[
-            :, :, :P
-        ]  # factors where h is +1 and where it is -1, and the number added
+        # Factors for h = +1 and for h = -1, and the number added.
+        self._used = self._factors[:, :, :P]
         self._used[2] = SMALLEST * np.sign(self._unit)
         self._start_mass = np.einsum("kp,k->p", np.abs(np.sign(self.code)), of_class)
 

@@ -27,7 +27,7 @@ class NarrowRows(Rows):
 
     Attributes
     ----------
-    held : ndarray (m, width) float32
+    stored_scores : ndarray (m, width) float32
         Scores, without what `take` gives.
     """
 

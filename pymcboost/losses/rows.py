@@ -115,15 +115,13 @@ class Integers:
         total : sum of the weights of all rows; None if they are equal.
         """
         self.gain_unit = units / scale / scale
-        # equal rows with equal weights have equal integers
+        # Equal rows with equal weights have equal integers.
         self.row_error = 0.0
         self.rows_per_weight = 1.0
         if total is not None:
             n = self.data.total_rows
             halves = math.sqrt(self.n_columns) + size * scale / units
-            self.row_error = (
-                0.5 * halves + 2.0**-22 * INTEGER_ROOM / n
-            )  # includes the rounding of float32
+            self.row_error = 0.5 * halves + 2.0**-22 * INTEGER_ROOM / n  # includes float32
             self.rows_per_weight = n / (total * units)
         if self._integers is None:
             self._integers = self.data.zeros((self.blocks, self.data.n_rows, self.lanes), np.int32)
