@@ -293,7 +293,10 @@ def read_rows(model, arguments, base, note, missing="allow"):
         wrong = new_missing(model, data.X, getattr(data, "base", 1), names)
         if wrong is not None:
             path = "<stdin>" if arguments.test_file == "-" else arguments.test_file
-            raise ValueError(f"{path}: row {wrong[0] + 1}: {wrong[1]}")
+            from pymcboost.cli.rows import place_of_row
+
+            place = place_of_row(path, wrong[0] + 1, names if model.link != "sigmoid" else [])
+            raise ValueError(f"{path}: {place}: {wrong[1]}")
     if model.is_machine:
         from pymcboost.cli.rows import Rows, check_values
 

@@ -1,5 +1,6 @@
 """Reading of training and validation files."""
 
+import os
 from typing import Any, NamedTuple
 
 from pymcboost.cli.console import table_kind
@@ -102,6 +103,23 @@ def read(path, note, allows_missing, workers=None, **options):
     return checked(name, Rows(data.X, data.y, data.base, entries=entries), note, allows_missing)
 
 
+def place_of_row(path, row, names=None):
+    """Where row ``row`` (from 1) is: its line in LIBSVM text that can be read again, otherwise the row itself.
+
+    ``names``: of the columns of a CSV or Parquet file.
+    """
+    if names is None and os.path.isfile(path):
+        from pymcboost.data import archives
+
+        stream, *_ = archives.open_text(path)
+        with stream, archives.buffered(stream) as lines:
+            for number, line in enumerate(lines, 1):
+                row -= bool(line.partition(b"#")[0].strip())
+                if row == 0:
+                    return f"line {number}"
+    return f"row {row}"
+
+
 def check_row_labels(path, data, begin=0, column=None):
     """Refuse rows without a label, and labels of LIBSVM text that are not integers.
 
@@ -116,13 +134,14 @@ def check_row_labels(path, data, begin=0, column=None):
                 f"{path}: row {row} has no label in the column {column!r}; training needs one in each"
             )
         raise ValueError(
-            f"{path}: row {row} has no label; training and validation need "
+            f"{path}: {place_of_row(path, row)} has no label; training and validation need "
             "one in every row, an integer before the first index:value pair"
         )
     if data.y.dtype.kind == "f":
         row = np.argmax(data.y != np.floor(data.y))
+        place = place_of_row(path, begin + row + 1, None if column is None else [column])
         raise ValueError(
-            f"{path}: row {begin + row + 1} has the label {data.y[row]:g}; class labels must be integers"
+            f"{path}: {place} has the label {data.y[row].item()!r}; class labels must be integers"
         )
 
 
@@ -325,6 +344,6 @@ def check_values(path, data, allows_missing, begin=0):
         else "this algorithm needs finite values; fill it in"
     )
     feature = repr(data.names[column]) if data.names else column + data.base
-    raise ValueError(
-        f"{path}: row {begin + row + 1} has {value} for the feature {feature}; {remedy}"
-    )
+    names = data.names if data.labels is None else []
+    place = place_of_row(path, begin + row + 1, names)
+    raise ValueError(f"{path}: {place} has {value} for the feature {feature}; {remedy}")

@@ -11,6 +11,7 @@ import zlib
 from functools import partial
 from pathlib import Path
 
+FORMATS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
 MAGIC = {b"\x1f\x8b": ".gz", b"BZh": ".bz2", b"\xfd7zXZ": ".xz"}
 # First bytes of formats that cannot be read.
 OTHER = {
@@ -150,6 +151,17 @@ def next_line(lines, check):
         check(PART * len(parts))
         parts.append(lines.readline(PART))
     return b"".join(parts) if len(parts) > 1 else parts[0]
+
+
+def is_other_data(path):
+    """Whether the first bytes of a file are not those of its compression suffix."""
+    suffix = suffix_of(path)
+    if not suffix or not os.path.isfile(path):
+        return False
+    magic = next(magic for magic, own in MAGIC.items() if own == suffix)
+    with open(path, "rb") as file:
+        start = file.read(len(magic))
+    return not magic.startswith(start)
 
 
 def damage(path, error):

@@ -205,6 +205,12 @@ def intact(name):
         reason = archives.damage(name, error)
         if reason is None:
             raise
+        if archives.is_other_data(name):
+            suffix = archives.suffix_of(name)
+            raise SvmlightError(
+                f"{name}: the file ends in {suffix}, but is not {archives.FORMATS[suffix]} data; "
+                "rename it"
+            ) from error
         raise SvmlightError(
             f"{name}: the archive is truncated or damaged ({reason}); download or create it again"
         ) from error

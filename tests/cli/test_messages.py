@@ -19,10 +19,10 @@ FILES = {
 }
 SPARSE = "1 1:2 9999999:1\n2 1:1\n" * 40
 SAID = [
-    ("inf.svm", "inf.svm: row 2 has -inf for the feature 2; write nan for a missing value\n"),
-    ("-P inf.svm t.svm", "inf.svm: row 2 has -inf for the feature 2; write nan for a missing value\n"),
-    ("wide.svm", "wide.svm: row 5 has inf for the feature 5; write nan for a missing value\n"),
-    ("-a hingeboost nan.svm", "row 2 has nan for the feature 1; this algorithm needs finite values; fill it in\n"),
+    ("inf.svm", "inf.svm: line 2 has -inf for the feature 2; write nan for a missing value\n"),
+    ("-P inf.svm t.svm", "inf.svm: line 2 has -inf for the feature 2; write nan for a missing value\n"),
+    ("wide.svm", "wide.svm: line 5 has inf for the feature 5; write nan for a missing value\n"),
+    ("-a hingeboost nan.svm", "line 2 has nan for the feature 1; this algorithm needs finite values; fill it in\n"),
     ("-q one.svm", "error: one.svm: all rows have the label 7; a training needs rows of at least 2 classes\n"),
     ("-P more.svm t.svm",
      "more.svm: 2 of 3 rows have a label that the model does not know (7, 9); they count as errors\n"),

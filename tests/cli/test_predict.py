@@ -298,7 +298,7 @@ def test_machines(files, tmp_path, scored, kind):
     (tmp_path / "nan.svm").write_text("2 1:0.5\n7 2:nan\n")
     done = call("predict", tmp_path / "nan.svm", "m.mcb", "out", cwd=tmp_path)
     assert done.returncode == 2
-    assert "row 2 has nan for the feature 2" in done.stderr
+    assert "line 2 has nan for the feature 2" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "out").exists()
 
@@ -436,4 +436,4 @@ def test_missing_values_for_a_machine_have_file_row_and_feature(files, tmp_path)
     assert done.returncode == 0, done.stderr
     (tmp_path / "t.svm").write_text("1 1:1\n1 1:2 2:nan\n")
     done = call("predict", tmp_path / "t.svm", tmp_path / "m.mcb", "-")
-    assert done.returncode == 2 and "t.svm: row 2 has nan for the feature 2" in done.stderr
+    assert done.returncode == 2 and "t.svm: line 2 has nan for the feature 2" in done.stderr

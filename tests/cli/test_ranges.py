@@ -89,9 +89,9 @@ def test_sparse_rows_where_one_process_has_them(tmp_path, monkeypatch, first, si
     ("row", "words"),
     [
         ("1 3:x", "all.svm:84:5: "),
-        ("1:3", "all.svm: row 42 has no label"),
-        ("0.5 1:3", "all.svm: row 42 has the label 0.5"),
-        ("1 2:inf", "all.svm: row 42 has inf for the feature 2"),
+        ("1:3", "all.svm: line 84 has no label"),
+        ("0.5 1:3", "all.svm: line 84 has the label 0.5"),
+        ("1 2:inf", "all.svm: line 84 has inf for the feature 2"),
     ],
 )
 @pytest.mark.parametrize("size", [2, 3, 7])

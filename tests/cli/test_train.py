@@ -411,8 +411,11 @@ def test_base_zero(files, tmp_path, blobs):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("1 1:2\n1:3\n", "row 2 has no label"),
-        ("1 1:2\n2.5 1:3\n", "row 2 has the label 2.5; class labels must be integers"),
+        ("1 1:2\n# a\n1:3\n", "line 3 has no label"),
+        (
+            "1 1:2\n\n2.0000001 1:3\n",
+            "line 3 has the label 2.0000001; class labels must be integers",
+        ),
         ("1 1:2\n1 1:3\n", "class"),
         ("1 1:2\n2 1:x\n", "t.svm:2:"),
         ("1 2:2 1:3\n", "t.svm:1:"),
