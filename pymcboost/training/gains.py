@@ -24,9 +24,9 @@ class Gains:
             np.zeros(0, dtype=np.int64) if column is None else column,
             np.zeros(0) if value is None else value,
         )
-        # linked list (previous, columns, gains), and its length
+        # Rounds that are not added up yet: a linked list (previous, columns, gains), and its length.
         self._waiting = None
-        self._n = 0
+        self._n_waiting = 0
 
     @classmethod
     def of(cls, sums):
@@ -48,15 +48,15 @@ class Gains:
         """Add gains to columns one by one; a column may occur several times."""
         arrays = np.array(columns), np.array(gains)  # copies, because learners reuse their arrays
         self._waiting = (self._waiting, *arrays)
-        self._n = self._n + 1
-        if self._n == TOGETHER:
+        self._n_waiting += 1
+        if self._n_waiting == TOGETHER:
             self._added_up()
 
     def copy(self):
         """Return a copy that later additions do not change."""
         new = Gains(self.n_columns, *self._sums)
         new._waiting = self._waiting
-        new._n = self._n
+        new._n_waiting = self._n_waiting
         return new
 
     def dense(self):
@@ -67,7 +67,7 @@ class Gains:
         return found
 
     def _added_up(self):
-        if self._n == 0:
+        if self._n_waiting == 0:
             return self._sums
         rounds = []
         one = self._waiting
@@ -82,5 +82,5 @@ class Gains:
         np.add.at(value, column.searchsorted(columns), gains)
         self._sums = (column, value)
         self._waiting = None
-        self._n = 0
+        self._n_waiting = 0
         return self._sums

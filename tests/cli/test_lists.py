@@ -250,24 +250,26 @@ def test_answers_that_are_for_one_label(lists, tmp_path, option):
 
 def folds(X, Y, n, **params):
     """Exact match of all rows; of the folds Hamming loss, cross-entropy, micro and macro F1, precision at 1, 3, 5."""
-    whole = 0
-    found = []
-    for train, held in stratified(np.zeros(len(Y)), n, 0):
+    n_exact = 0
+    metrics_of_folds = []
+    for train, held_out in stratified(np.zeros(len(Y)), n, 0):
         model = VectorTreeBoostClassifier(loss="logistic", random_state=0, **params).fit(
             X[train], Y[train]
         )
-        given = model.predict(X[held])
-        P = model.predict_proba(X[held])
-        whole += (given == Y[held]).all(axis=1).sum()
-        loss = -np.log(np.where(Y[held] > 0, P, 1 - P)).mean()
+        predicted = model.predict(X[held_out])
+        P = model.predict_proba(X[held_out])
+        n_exact += (predicted == Y[held_out]).all(axis=1).sum()
+        loss = -np.log(np.where(Y[held_out] > 0, P, 1 - P)).mean()
         f1 = [
-            metrics.f1_score(Y[held], given, average=how, zero_division=0)
-            for how in ("micro", "macro")
+            metrics.f1_score(Y[held_out], predicted, average=average, zero_division=0)
+            for average in ("micro", "macro")
         ]
         first = np.argsort(-P, axis=1, kind="stable")
-        at = [np.take_along_axis(Y[held], first[:, :k], axis=1).mean() for k in (1, 3, 5)]
-        found.append(((given != Y[held]).mean(), loss, *f1, *at))
-    return whole / len(Y), np.array(found)
+        precision_at = [
+            np.take_along_axis(Y[held_out], first[:, :k], axis=1).mean() for k in (1, 3, 5)
+        ]
+        metrics_of_folds.append(((predicted != Y[held_out]).mean(), loss, *f1, *precision_at))
+    return n_exact / len(Y), np.array(metrics_of_folds)
 
 
 def test_cross_validation(lists):
