@@ -64,7 +64,7 @@ def refined(comm, take, n, unit, sums=None, least=1e-300):
     take : callable
         Sums in units (any shape) of the rows of this worker, by the magic number of the unit.
     sums : ndarray of int64, optional
-        Those in ``unit``, if they are known.
+        Sums in ``unit``, if they are known.
     """
     while True:
         sums = comm.sum(take(magic_of(unit)) if sums is None else sums)

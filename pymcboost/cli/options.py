@@ -192,7 +192,7 @@ def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
         Receives the options.
     algorithm : Algorithm
     wrap : callable
-        Makes the argparse type of an option from that of one value.
+        Function that makes the argparse type of an option from the type of a single value.
     plain : sequence of str
         Parameters whose options keep theirs.
     """

@@ -16,7 +16,7 @@ def report(model, names, best, data, probabilities):
     ----------
     model : Model
     names : list of str
-        Of the classes, as they are printed.
+        Class names, as they are printed.
     best : ndarray of int (m,)
         Predicted classes.
     data : SvmlightData

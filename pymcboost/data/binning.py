@@ -29,7 +29,7 @@ class Bins:
     mode, mode_rows : ndarray (d,)
         Most frequent bin and its rows.
     levels : dict of int to ndarray of int64
-        Of columns of categories, the codes that the bins stand for.
+        For categorical columns, the codes of the bins.
     """
 
     codes: np.ndarray

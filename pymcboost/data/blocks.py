@@ -93,7 +93,7 @@ class JoinedRows:
     sample : ndarray of float32 (m, d)
         Rows that the bins come from.
     bins : Bins, optional
-        Those of X, where it is `CodedRows`.
+        Bins of X, if it is `CodedRows`.
     """
 
     X: Any
@@ -182,14 +182,14 @@ class Sample:
     Parameters
     ----------
     number : ndarray of int, optional
-        Those of the rows among all workers' rows, where they are not their places.
+        Global row numbers, if they differ from the positions of the rows.
 
     Attributes
     ----------
     has_all : bool
         Whether these are all rows.
     places : ndarray of int (m,)
-        Where the rows are among those of this worker.
+        Positions of the rows among the rows of this worker.
     """
 
     def __init__(self, number=None):

@@ -17,7 +17,7 @@ class CodedRows:
     Parameters
     ----------
     bins : Bins
-        Those of all rows.
+        Bins of all rows.
     """
 
     dtype = np.dtype(np.float32)

@@ -58,7 +58,7 @@ class ListedBins:
     missing_weight : ndarray of float64 (c,)
         Their weight.
     usual : ndarray of int32 (c,)
-        The bin of 0 where rows have no entry, else the most frequent bin.
+        The bin of 0 if some rows have no entry, else the most frequent bin.
     usual_rows : ndarray of int64 (c,)
         Rows of all workers without an entry, or in that bin.
     entries : list of (place, rows, bins)

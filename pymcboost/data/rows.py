@@ -127,7 +127,7 @@ class TrainingRows(WeightedRows):
     total_rows : int
         Rows in use of all workers.
     row_number : ndarray of int64 (m,)
-        Numbers of these rows among those of all workers, which draws of rows go by.
+        Global numbers of these rows, on which draws of rows depend.
     weight : ndarray of float64 (m,)
     weight_unit : float
         What a sample weight of 1 has become.

@@ -27,7 +27,7 @@ class TrainingData(TrainingRows):
     Parameters
     ----------
     bins : SharedBins, optional
-        Bins of all rows of dense X, which these rows are some of. Small data have bins of their own.
+        Bins of all rows of dense X, which include these rows. Small data get their own bins.
     """
 
     # The class that scans the stores, and whether sums of weights are exact in any order.

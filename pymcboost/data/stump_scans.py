@@ -32,7 +32,7 @@ class Scan:
     Attributes
     ----------
     sums : ndarray (n_blocks, lanes)
-        Sums of the gradient's columns, where a layout needs them.
+        Sums of the gradient's columns, if a layout needs them.
     """
 
     def __init__(self, data, n_columns, n_threads):

@@ -12,7 +12,7 @@ LARGEST = 2**53
 class LabelLists:
     """Stream that stores the lists of labels, and puts a 0 in place of each.
 
-    Columns of what follows stay where they are, for messages.
+    The text after the labels keeps its column numbers, for messages.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class LabelLists:
     refuse : callable
         Makes the error of a line, a column and a reason.
     check : callable
-        Told how many bytes of a long line are read; raises where there is no memory for more.
+        Gets the number of bytes read of a long line; raises an error if there is no memory for more.
 
     Attributes
     ----------

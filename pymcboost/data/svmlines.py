@@ -28,9 +28,9 @@ class Lines:
     Attributes
     ----------
     name : str
-        Of the file, for messages.
+        Name of the file, for messages.
     number : int
-        Of the line that was read last.
+        Number of the last line read.
     beyond : bool
         Whether a row had features beyond.
     """

@@ -41,9 +41,9 @@ class TableData(NamedTuple):
     Attributes
     ----------
     X : float32 ndarray (m, d)
-        Float64 where that was asked for.
+        Float64 if requested.
     y : ndarray of str objects (m,)
-        Labels as they are written, "" where there is none.
+        Labels as they are written, or "" for a missing label.
     labelled : bool ndarray (m,)
     names : list of str
         Of the features.
@@ -88,7 +88,7 @@ def read_table(path, kind, choose, as_text=None, layout=None):
         As for `load_svmlight`.
     kind : {"csv", "parquet"}
     choose : callable
-        Takes the names of the columns; returns those of the features, in their order, and that of the labels or None.
+        Gets the column names; returns the names of the features, in order, and that of the label column or None.
     as_text : callable, optional
         Takes the names of the features; returns the places of those to read as text.
     layout : Layout, optional
@@ -137,7 +137,7 @@ class _Room:
     name : str
         That of the file, for messages.
     size : int
-        Bytes of the file, 0 where they are not known.
+        Bytes of the file, or 0 if unknown.
     """
 
     def __init__(self, name, size):

@@ -32,9 +32,9 @@ class TreeData(TrainingRows):
     Parameters
     ----------
     categorical : sequence of int
-        Columns of X that hold codes of categories, every one of which gets a bin.
+        Columns of X with category codes. Every code gets a bin.
     bins : SharedBins, optional
-        Bins of all rows of dense X, which these rows are some of. Small data have bins of their own.
+        Bins of all rows of dense X, which include these rows. Small data get their own bins.
     """
 
     def __init__(

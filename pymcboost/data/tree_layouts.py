@@ -48,7 +48,7 @@ class Columns:
     ----------
     n_rows : int
     codes : ndarray of uint8 or uint16 (n_lanes, m)
-        uint16 for small data alone, in which every distinct value is a bin.
+        uint16 only for small data, in which every distinct value is a bin.
     column, lane, cell0, n_bins, has_missing, mode, usual : ndarray of int32 (n_used,)
         Per usable feature, in the order of the columns of X: column, lane, first cell in the lane (or among the sparse
         cells), value bins, whether bin ``n_bins`` holds missing values, the bin without a cell of its own (-1: none),
@@ -63,7 +63,7 @@ class Columns:
     n_sparse : int
         Sparse cells.
     levels : dict of int to ndarray of int64
-        Of the categorical features among the usable ones: the codes that their bins stand for, ascending.
+        For the categorical features among the usable ones: the codes of their bins, ascending.
     threshold : ndarray of float32
     threshold_ptr : ndarray of int64 (n_used + 1,)
         Thresholds of feature f begin at ``threshold_ptr[f]``: position b sends bins up to b to the left.

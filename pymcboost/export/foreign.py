@@ -300,7 +300,7 @@ def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, na
     Parameters
     ----------
     labels : array-like, optional
-        Of the classes; None for 0 to K - 1.
+        Class labels; None for 0 to K - 1.
     names : dict of int to list, optional
         See `Levels`.
     """

@@ -125,7 +125,7 @@ class LinearRows:
     ----------
     X : ndarray of float32 (m, d) or CSR matrix of float32
     seed : int
-        Of the order in which rows are visited.
+        Seed of the order in which rows are visited.
     """
 
     name = "the coordinate solver"

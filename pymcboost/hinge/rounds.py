@@ -35,9 +35,9 @@ class CodeRounds:
     ----------
     data : MachineData
     svm : LibsvmKernel, DenseKernel or LinearRows
-        Of the rows of ``data``.
+        Solver for the rows of ``data``.
     cost : ndarray of float64 (K, K)
-        Of predicting the column's class for a row of the row's class.
+        Cost of predicting the column's class for a row of the row's class.
     C : float
         Weight of the mean loss.
     init, n_colourings, max_alternations, allow_zero, tol
@@ -124,7 +124,7 @@ class CodeRounds:
         history : dict
             What the estimator's ``history_`` says of the round.
 
-        None in place of all three where no residual above ``tol`` is left.
+        Instead of all three, None if no residual is above ``tol``.
         """
         y = self.data.y
         K = self.data.n_classes

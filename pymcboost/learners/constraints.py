@@ -120,7 +120,7 @@ class Ordered:
     signs : dict of int to (int, int)
         See `signs_of`.
     centred : bool, default=True
-        Whether vectors have the mean 0, as where a loss does not change with a shift of all scores.
+        Whether vectors have mean 0, because the loss does not change with a shift of all scores.
     """
 
     def __init__(self, signs, centred=True):
@@ -134,7 +134,7 @@ class Ordered:
         Parameters
         ----------
         value : ndarray (n_leaves, K)
-            Those that are wanted.
+            Leaf vectors without constraints.
         feature, right : ndarray (n_splits,)
             Columns of the splits in preorder, and distances to the right child; leaves are in order.
         count : ndarray (n_leaves,)

@@ -67,7 +67,7 @@ class LeftOutScores:
         value : ndarray (n_leaves, width)
             Vectors of the leaves, which tell the learning rate: a callback may have changed it.
         sums : ndarray of float32 (n_leaves, 2, width), optional
-            Those of the leaves, see `Rows.leaf_sums`, where they are known.
+            Sums of the leaves, see `Rows.leaf_sums`, if they are known.
         """
         data = self._data
         if sums is None:

@@ -14,21 +14,21 @@ PER_LEVEL = 0.35
 def least_levels(data, weight, share, units, most, bound_scale):
     """Integer weights below which the levels of each categorical feature are pooled in a node, or are in parts.
 
-    Levels are in parts where a split has parted their rows before: to part the sides by them must gain more.
+    A level is in parts if an earlier split has divided its rows. A split on such levels must gain more.
 
     Parameters
     ----------
     data : TreeData
     weight : ndarray (m,)
-        Of the rows; empty where all are 1.
+        Weights of the rows; empty if all are 1.
     share : float
-        Of the rows, which trees are grown on.
+        Share of the rows on which trees are grown.
     units : float
-        Of a weight of 1.
+        Integer units of a weight of 1.
     most : float
-        Weight from which on a level has a place of its own everywhere; 0: all have, and none counts as in parts.
+        A level with at least this weight is considered by itself in every node; 0: all are, and none is in parts.
     bound_scale : float
-        What ``most`` is multiplied with, see `TrainingData.bound_scale`.
+        Factor of ``most``, see `TrainingData.bound_scale`.
 
     Returns
     -------

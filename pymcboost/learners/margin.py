@@ -115,7 +115,7 @@ class MarginTrees:
     n_threads : int
     subsample : float, default=1.0
         Share of the rows that a tree is grown on; below 1 they are drawn by the tree's weights w z^2, without
-        replacement: leaf values come from the drawn rows alone, and one that counts often would set them.
+        replacement: leaf values come only from the drawn rows, and a row drawn often would dominate them.
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
     """

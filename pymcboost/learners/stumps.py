@@ -279,7 +279,7 @@ class EveryStump(_StumpSearch):
         edge : ndarray (n_all, width)
             Overwritten by the next call.
         splits : ndarray (n,)
-            Rows of ``edge``: those of lower features come first, and then those at lower thresholds.
+            Rows of ``edge``, ordered by feature and then by threshold.
         total : ndarray (P,)
         """
         self._scan(gradient)

@@ -88,11 +88,11 @@ class VectorTrees:
     max_leaves : int or "auto"
     max_depth : int or None
     min_samples_leaf : float
-        Least sum of weights in a leaf; rows are counted where all weights are equal.
+        Minimum sum of weights in a leaf; rows are counted if all weights are equal.
     max_features : float or "auto"
         Share of the usable features that is drawn at every node, at least one.
     leaf_step : {"diagonal", "full"}
-        Curvature of softmax in the leaves: of each class alone, or the whole matrix.
+        Curvature of softmax in the leaves: only the diagonal, or the full matrix.
     learning_rate : float
     n_threads : int
     split_columns : int, "auto" or None, default=None
@@ -110,7 +110,7 @@ class VectorTrees:
     max_entries : int, optional
         Most classes that have a number in a leaf, see `sparse_leaves`.
     reuse : Reuse, optional
-        Lowers gains at what is new in a model.
+        Lowers the gains of features and thresholds that are new in the model.
     leaf_levels : int, optional
         Numbers of leaves are these multiples of a step, see `on_grid`.
 

@@ -24,7 +24,7 @@ class ClassWeights(Integers):
     counts : ndarray of int32 (m,)
         The weights of the last `integers`.
     units : float
-        Of a weight of 1, where the weights of all rows that have one are 1 on average.
+        Integer units of a weight of 1, if the mean of all positive weights is 1.
     """
 
     def __init__(self, data, n_threads, drawn=1.0):

@@ -20,7 +20,7 @@ class CodedExp(Blocks):
         C; rows of classes with 0 take no part in a column.
     n_threads : int
     apart : bool, default=False
-        Keep the sum of the weights of every column, each on its own, rather than that of all.
+        Keep the sum of the weights of every column constant, instead of only the total sum.
     unit : ndarray (K, P), optional
         What the weights are multiplied with in ``gradient``: C, which makes it the negative gradient, if None.
 

@@ -57,7 +57,7 @@ class PairwiseBlocks(Blocks):
     diagonal : float
         Sum of the weights of the own classes, where rho_ir = 0, in the same scale.
     large : bool
-        Whether there are so many classes that coefficients are found with fewer tables of all pairs, or none.
+        Whether there are so many classes that coefficients are found with fewer tables of all pairs, or without any.
     """
 
     def __init__(self, data, n_threads):

@@ -78,9 +78,9 @@ class Integers:
     data : TrainingData
     n_threads : int
     n_columns : int, optional
-        Columns of the gradients, where these are not those of the classes.
+        Number of columns of the gradients, if it is not the number of classes.
     rows : int, optional
-        Rows of ``gradient``; 0 where it is not held.
+        Rows of ``gradient``; 0 if it is not stored.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Rows(Integers):
     F : ndarray (m, width) or (m, K) float64
         Scores.
     weight : ndarray (m,)
-        Empty where all are equal: they then count as 1.
+        Weights; empty if all are equal, which then count as 1.
     summed : bool
         Whether sums are taken with the gradients, for `integers`.
     curvature : ndarray (m, width) float32, or None

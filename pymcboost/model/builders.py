@@ -163,7 +163,7 @@ class TreesBuilder(_Builder):
     decoder : {"linear", "hamming", "exp"}, default="linear"
     categories : Categories, optional
     entries : bool, default=False
-        Of the value for each class, leaves keep those that are not 0.
+        Leaves store only class values that are not 0.
     shared : bool, default=False
         Beside entries, leaves have a number for all classes.
     """
@@ -271,7 +271,7 @@ class TreesBuilder(_Builder):
         ----------
         n_splits : array-like (n,)
         feature, threshold, nan_left, right : array-like (sum of n_splits,), or one value for all
-            The splits of one tree after those of another.
+            The splits of all trees, one tree after the other.
         leaf : array-like (sum of n_splits + n,) or (sum of n_splits + n, K)
         cls, base : array-like (n,), or one value for all
         sets : dict of int to ndarray of uint8, optional

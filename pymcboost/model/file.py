@@ -407,7 +407,7 @@ def encode(model, common, link="none"):
     model : Kind
         Laid out, see `kind`.
     common : list of (tag, array)
-        Sections of the calibration, of the labels and of what is there for information.
+        Sections of the calibration, the labels and the metadata.
     link : {"none", "softmax", "softmax2", "sigmoid", "shares"}
 
     Returns

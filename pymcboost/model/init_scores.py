@@ -21,7 +21,7 @@ def init_scores(scores_given, n_rows, n_classes, *, pairs=True, shown="init_scor
     Raises
     ------
     ValueError
-        For another shape, and for what is no finite number.
+        If the shape is wrong, or a number is not finite.
     """
     try:
         scores = np.asarray(scores_given)

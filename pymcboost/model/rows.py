@@ -179,7 +179,7 @@ class Rows:
     Parameters
     ----------
     scorer : Scorer
-        Of a file that has been accepted.
+        Scorer of a checked model file.
     allows_missing : bool
         False: rows with NaN or infinite numbers are refused.
     names : callable, optional

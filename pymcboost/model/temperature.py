@@ -40,7 +40,7 @@ FIRST = "first_temperature"
 def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
     """Temperature with the smallest weighted log loss, from 2^-16 to 2^16, rounded to 12 binary digits.
 
-    Rows whose scores are all equal have no say; where there are no others, it is 1.
+    Rows whose scores are all equal have no effect. If there are no others, it is 1.
 
     Parameters
     ----------

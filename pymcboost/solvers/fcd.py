@@ -99,12 +99,12 @@ class FCD(PairWeights):
         columns : Columns
             Its ``w`` is updated.
         fresh : ndarray of bool (n_coordinates,), optional
-            Coordinates that the first pass updates; without it every pass picks its own.
+            Coordinates that the first pass updates; if None, every pass chooses its coordinates.
         max_passes : int
         tol : float
             Largest violation left, relative to that at the start.
         first : float, optional
-            The violation at the start, where it is known.
+            The violation at the start, if it is known.
         seed : int
 
         Returns

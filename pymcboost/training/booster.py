@@ -50,7 +50,7 @@ class Booster:
     draw_seed : callable, optional
         Draws a seed of the estimator's ``random_state``.
     name : str, optional
-        Of the estimator, for messages.
+        Name of the estimator, for messages.
     comm : Alone or another communicator
         The workers among which the rows are divided.
 
@@ -269,7 +269,7 @@ class Booster:
         Parameters
         ----------
         n_estimators : int
-            Rounds that there will be at most, with those of ``previous``.
+            Maximum number of rounds, including those of ``previous``.
         previous : Previous, optional
         n_validation : int, default=0
             Rows whose scores will be followed.

@@ -145,7 +145,7 @@ def temperature_of_folds(estimator, dataset, seed, rounds, folds=None, parts=Non
     Returns
     -------
     temperature : float or None
-        None, with a warning, where rows, memory or disk are too small for folds: the model is there already.
+        None, with a warning, if rows, memory or disk are insufficient for folds, because the model is already trained.
     kept : OutOfFoldScores or None
         Where all folds were trained here.
     """

@@ -232,7 +232,7 @@ class Patience:
     patience : int
         Rounds that are waited for.
     min_delta : float
-        Only an improvement by more than this since the last one begins the wait anew.
+        Only an improvement by more than this restarts the wait.
     n_rounds : int
         Rounds there are.
     share : float

@@ -105,7 +105,7 @@ class OfAll:
     ----------
     dataset : TrainingSet
     rows : ndarray of int
-        Of this worker, ascending.
+        Rows of this worker, ascending.
     """
 
     def __init__(self, dataset, rows):

@@ -150,10 +150,10 @@ def out_of_fold(estimator, dataset, seed):
     Parameters
     ----------
     estimator : BoostingClassifier
-        Its parameters are those of the models; it is not changed.
+        The models have its parameters; it is not changed.
     dataset : TrainingSet
     seed : int
-        Of the folds and of the models.
+        Seed of the folds and of the models.
 
     Returns
     -------

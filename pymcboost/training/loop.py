@@ -168,7 +168,7 @@ def train(state, callbacks=()):
     ----------
     state : TrainingState
     callbacks : sequence of objects with ``after_round(state)``
-        A round ends the training where it returns something true. See `Callback` for what else they may have.
+        A true return value ends the training. See `Callback` for optional methods.
 
     Raises
     ------

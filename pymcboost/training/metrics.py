@@ -49,11 +49,11 @@ class ValidationSet:
     codes : ndarray of int (n,)
         Their positions in the classes; -1 for labels that training has not seen. Or an indicator (n, K) of labels.
     weight : ndarray of float64 (n,) or None
-        None where all rows count the same.
+        None if all rows have the same weight.
     user_X : array, frame or sparse matrix (n, d), optional
-        The rows as the user gave them, where a function measures; see `as_given`. By default X.
+        The rows as the user gave them, for metrics that are functions; see `as_given`. By default X.
     init_score : ndarray (n, K), optional
-        Scores that those of the model are added to.
+        Initial scores, to which the model's scores are added.
     """
 
     name: str
@@ -319,12 +319,12 @@ class Metric:
     loss : callable, optional
         Losses (n,) from scores and class codes, for the metric "loss".
     name : str, optional
-        What the history calls it, where the user says so.
+        Name in the history, if the user gives one.
 
     Attributes
     ----------
     name : str
-        Of its columns in the history, after the name of the set; by default "score" for a callable.
+        Name of its columns in the history, after the name of the set; by default "score" for a callable.
     sign : {1, -1}
         1 where smaller is better.
     """

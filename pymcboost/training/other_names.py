@@ -237,7 +237,7 @@ def hint(name, place, places, estimator):
     place : {"fit", "constructor"}
         Where the name was given.
     places : dict of str to {"fit", "constructor"}
-        The names that the estimator has, and where they are given.
+        The names that the estimator has, and the place for each.
     estimator : str
         Name of its class.
     """

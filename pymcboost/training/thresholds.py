@@ -24,7 +24,7 @@ def of_folds(estimator, dataset, seed, rounds, folds=None, previous=None):
     Returns
     -------
     thresholds : ndarray of float64 (K,) or None
-        None, with a warning, where rows, memory or disk are too small for folds: the model is there already.
+        None, with a warning, if rows, memory or disk are insufficient for folds, because the model is already trained.
     kept : OutOfFoldScores or None
         Where the folds were trained here.
     """

@@ -11,7 +11,7 @@ class Trainer:
     booster : Booster
         Its rows are laid out. It is not yet started.
     n_estimators : int
-        Rounds of the whole model, with those of ``previous``.
+        Rounds of the whole model, including those of ``previous``.
     previous : Previous, optional
         Rounds to go on from.
     validation : Validation, optional

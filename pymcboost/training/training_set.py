@@ -36,24 +36,24 @@ class TrainingSet:
     classes : ndarray (K,)
         Labels, sorted.
     codes : ndarray of int (n,)
-        Positions of the rows' labels in ``classes``; an indicator (n, K) where rows have any number of labels.
+        Positions of the rows' labels in ``classes``; an indicator (n, K) for multi-label data.
     weight : ndarray of float64 (n,)
         0 for rows that are not trained on.
     groups : ndarray (n,) or None
         Rows of one group are in one fold.
     categories : Categories or None
-        Of the columns of X.
+        Names of the columns of X.
     feature_names : list of str or None
     comm : Alone or another communicator
         The workers among which the rows are divided.
     bins : SharedBins, optional
-        Of dense X: every training of these rows, or of some of them, takes its bins from there.
+        Bins of dense X, shared by all trainings on these rows or a part of them.
     user_X : array, frame or sparse matrix, optional
-        X as the user gave it, where that is not X itself; None of rows that came in blocks or are divided.
+        X as the user gave it, if it differs from X; None for rows that came in blocks or are divided among workers.
     subset : ndarray of int, optional
         The rows that a `Dataset` was restricted to; all others have the weight 0.
     init_score : ndarray (n, K), optional
-        Scores that those of the model are added to.
+        Initial scores, to which the model's scores are added.
     """
 
     X: Any
@@ -131,9 +131,9 @@ class TrainingSet:
         booster : Booster
             Says what the algorithm takes: missing values, categories, any number of labels, several workers.
         X, y, sample_weight, init_score, groups
-            As of `fit`.
+            See `fit`.
         warm_start : bool, default=False
-            Whether the training goes on from ``estimator.model_``.
+            Whether the training continues ``estimator.model_``.
         initial : Previous, optional
             ``init_model``. Its columns, categories and classes are kept.
         """
