@@ -160,9 +160,9 @@ class Cuts:
 class SortedColumns:
     """Columns sorted by value, one after the other; see `_kernels.bins.sort_columns`.
 
-    ``ptr`` (d + 1,) are the places of the columns; ``default_at`` is -1 where a column lists every row, else how many
-    entries lie below the value of the rows that it does not list. ``rows`` and ``values`` are those of sparse columns
-    in their own order, None for dense ones.
+    ``ptr`` (d + 1,) holds the positions of the columns. ``default_at`` is -1 if a column lists every row, otherwise the
+    number of entries below the value of the unlisted rows. ``rows`` and ``values`` are the entries of sparse columns in
+    their own order, None for dense columns.
     """
 
     ptr: np.ndarray

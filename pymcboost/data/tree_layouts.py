@@ -41,8 +41,8 @@ class Columns:
     """Usable columns: in lanes of codes, or as sparse entries.
 
     A *lane* is one column of codes. Most lanes hold one feature, whose code is its bin. A lane that bundles exclusive
-    features has code 0 where all of them are in their most frequent bins (modes), else the cell of the one that is not.
-    A sparse feature (``lane`` -1) has entries for the rows outside its mode bin.
+    features has code 0 if all of them are in their most frequent bins (modes), otherwise the cell of the feature that
+    is not. A sparse feature (``lane`` -1) has entries for the rows outside its mode bin.
 
     Attributes
     ----------

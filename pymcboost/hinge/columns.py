@@ -1,9 +1,9 @@
 """Code columns, which colour the classes by the residuals: random columns, pairs, and max-cut.
 
-All of them look at the pair weights W (K, K), symmetric with zero diagonal: W[a, b] is the sum of the residuals of the
-rows of class a towards b and of those of b towards a. A column that puts a and b on different sides cuts W[a, b]; the
-best one cuts most (HingeBoost.OC, eq. 11 and 12). Weights may be negative. Sums are einsum's: those of BLAS depend on
-the CPU.
+They are chosen by the pair weights W (K, K), symmetric with a zero diagonal: W[a, b] is the sum of the residuals of the
+rows of class a for b, and of the rows of class b for a. A column with a and b on different sides cuts W[a, b]; the best
+column cuts most (HingeBoost.OC, eq. 11 and 12). Weights may be negative. Sums use einsum, because sums of BLAS depend
+on the CPU.
 """
 
 import numpy as np

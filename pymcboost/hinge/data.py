@@ -23,22 +23,22 @@ class MachineData:
     Parameters
     ----------
     X : ndarray (n, d) or CSR matrix
-        Rounded to float32 once; a value that is infinite then is an error.
+        Rounded to float32 once; values that become infinite are an error.
     y : ndarray of int (n,)
     n_classes : int
     sample_weight : ndarray of float64 (n,)
-        Only whether it is 0 counts.
+        Only used to exclude rows with weight 0.
     scale : bool or Scale
-        True: take the features of the rows used from their range to [-1, 1]; sparse ones are divided by their largest
-        magnitude, so that zeros stay zeros. A Scale is taken as it is.
+        True: scale the features of the rows used from their range to [-1, 1]; sparse features are divided by their
+        largest magnitude, so that zeros stay zeros. A Scale is used unchanged.
 
     Attributes
     ----------
     X : as given
     rows : ndarray of int64, the rows used
-    features : ndarray of float32 (m, d) or CSR matrix of float32, of few entries in the columns that occur alone
+    features : ndarray of float32 (m, d) or CSR matrix of float32; with few entries, only of columns that have any
     columns : ndarray of int64 or None
-        Columns of X that these are of; None for all.
+        Columns of X in ``features``; None for all.
     y : ndarray of int32 (m,)
     weight : ndarray of float64 (m,), all 1
     scale : Scale or None

@@ -1,13 +1,13 @@
 """Rounds of HingeBoost.OC: a column of the output code and its support vector machine, optimized alternately.
 
 Problem (eq. 10)
-    residuals rho_iy = cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i); a round minimises, over mu in {-1, 0, +1}^K and g,
-    1/2 |w|^2 + c sum_i max_y (rho_iy + mu_y g(x_i) - mu_{y_i} g(x_i)), where w is that of f = 2 g.
+    residuals rho_iy = cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i); a round minimizes, over mu in {-1, 0, +1}^K and g,
+    1/2 |w|^2 + c sum_i max_y (rho_iy + mu_y g(x_i) - mu_{y_i} g(x_i)), where w belongs to f = 2 g.
 Round (Algorithm 1)
-    a column that cuts large residuals (`columns`); then f = the margin-rescaled SVM (`dual`) of the margins that the
-    column asks for, and single changes of colour that lower the objective for that f, a few times in turn. An SVM comes
-    last, where the paper ends with the colours and keeps the machine of the column before: with as many SVMs in all the
-    objective falls further. What lowers the objective no further is not taken.
+    start with a column that cuts large residuals (`columns`). Alternate a few times: f = the margin-rescaled SVM
+    (`dual`) for the margins of the column, and single changes of colour that lower the objective for this f. The last
+    step is an SVM, while the paper ends with the colours and keeps the machine of the previous column: with the same
+    number of SVMs, the objective falls further. A step that does not lower the objective is discarded.
 
 Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
 """

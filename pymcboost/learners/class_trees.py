@@ -47,8 +47,8 @@ def together(data, counted, max_leaves):
 class ClassTrees:
     """Scores F (K, m) of the training rows, their gradients, and regression trees grown on these.
 
-    ``S[k]`` is the probability of class k on the rows of other classes, and what is missing from it on those of class
-    k: the size of the gradient, to full precision however small.
+    ``S[k]`` is the probability of class k on the rows of other classes, and 1 minus this probability on the rows of
+    class k. This is the magnitude of the gradient, in full precision even if it is small.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """Constraints on trees with vector leaves: which features may meet on a path, and where scores must rise or fall.
 
-Monotone: a constraint (f, k, +1) means that d_j = F_k - F_j does not fall in feature f, for every class j. A tree keeps
-it where d_j of each leaf left of a split on f is at most that of each leaf right of it. So every such split has a
-number for each j between its sides, and all leaves below it stay on their side of it: two rows that differ in f alone
-part at one split, and that is on f.
+Monotone: a constraint (f, k, +1) means that d_j = F_k - F_j does not fall in feature f, for every class j. It holds if,
+for each split on f, d_j of every leaf on the left is at most d_j of every leaf on the right. So every such split has,
+for each j, a number between its sides, which all leaves below it respect. This is sufficient, because two rows that
+differ only in f are separated by a single split, which is on f.
 """
 
 from collections.abc import Mapping

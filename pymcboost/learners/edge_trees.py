@@ -229,15 +229,16 @@ class EdgeTrees(_EdgeTrees):
     n_threads : int
     n_columns : int, optional
     gini : bool, default=False
-        Split by the Gini impurity, which also goes on where no single split changes the number of errors; leaves beside
-        each other with the same output are then merged.
+        Split by the Gini impurity. It continues if no single split changes the number of errors; adjacent leaves with
+        the same output are then merged.
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
     drawn : float, default=1.0
-        Share of the rows that gradients have: so much of ``data.least_weight`` lies on either side of a split.
+        Share of the rows with a gradient. This share of ``data.least_weight`` is the minimum weight on each side of a
+        split.
     code : ndarray (n_classes, n_columns), optional
-        Signs of the classes. A column in which all classes with rows have one sign, so that no split gains, gets that
-        sign as a tree without splits. Without it there are no such trees.
+        Signs of the classes. A column in which all classes that occur have the same sign allows no split with a gain,
+        so it gets a tree without splits and with this sign. Without a code, there are no such trees.
     """
 
     def __init__(

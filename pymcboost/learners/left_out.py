@@ -28,7 +28,7 @@ class LeftOutScores:
         Added to the curvature of every class in a leaf.
     n_threads : int
     first : ndarray (m, K), optional
-        Scores that all rows begin with.
+        Initial scores of all rows.
 
     Attributes
     ----------

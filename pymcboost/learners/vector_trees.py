@@ -60,9 +60,9 @@ def columns_for(split_columns, n_classes, sparse=False):
 class VectorTree:
     """One tree: splits in preorder, leaf vectors (see `model.trees.Trees`), and the leaf of every training row.
 
-    ``sets``: codes on the left of the splits of categorical features, by the number of the split. ``shared``: what
-    the numbers of a leaf are but for its entries, see `shared_leaves`; else None. ``rows``, ``leaf_start``: the rows of
-    every leaf, valid until the next tree.
+    ``sets``: codes that go left at splits on categorical features, by split number. ``shared``: the value that all
+    classes of a leaf without an entry share, see `shared_leaves`; or None. ``rows``, ``leaf_start``: the rows of every
+    leaf, valid until the next tree.
     """
 
     feature: np.ndarray

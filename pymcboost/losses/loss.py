@@ -10,17 +10,17 @@ from pymcboost.losses.rows import CHUNK, Rows
 class Loss:
     """Base class of losses of the scores F (m, K) of all classes.
 
-    A loss of your own is a subclass with `value` and `gradient`, and `curvature` where it has one: arrays in, arrays
-    out. Trees with vector leaves then grow on it; compiled losses are faster.
+    To add a loss, write a subclass with `value` and `gradient`, and `curvature` if it has one; all take and return
+    arrays. Trees with vector leaves can then be grown on it; compiled losses are faster.
 
     Attributes
     ----------
     link : {"softmax", "sigmoid", "none"}
         How scores become probabilities: softmax(F), a sigmoid of each score, or in no way that a file knows.
     shift_invariant : bool
-        The loss stays the same when all scores of a row are shifted: its gradients have the sum 0.
+        Whether the loss does not change if all scores of a row are shifted. The gradients of a row then have the sum 0.
     begins : bool
-        Scores begin with numbers of the loss, see `first`.
+        Whether the loss defines initial scores, see `first`.
     least_l2 : float
         At least this is added to the curvature of every class in a leaf.
     """

@@ -14,10 +14,9 @@ FEW = 8
 class NarrowRows(Rows):
     """Softmax loss on training rows, for trees whose splits are searched in random directions.
 
-    Gradients are made from the scores where they are needed, for some rows at a time: all of them when they are
-    projected, and once more for the sums over the rows of the leaves. A score is a sum in single precision, in the
-    order of the trees; that of the model is one in double precision. They differ by about 6e-8 of the largest score
-    for each tree.
+    Gradients are computed from the scores when they are needed, for a few rows at a time: for all rows when they are
+    projected, and once more for the sums over the rows of the leaves. A score is a single-precision sum, in the order
+    of the trees, while the model adds in double precision. They differ by about 6e-8 of the largest score per tree.
 
     Parameters
     ----------

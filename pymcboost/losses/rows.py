@@ -87,13 +87,13 @@ class Integers:
     gradient : ndarray (m, width) float32
         Negative gradients of the rows, without their weights.
     lanes, blocks, width : int
-        Classes, and one lane more for the weight, go in blocks of lanes.
+        The classes, and one more lane for the weight, are stored in blocks of lanes.
     gain_unit : float
-        What a gain of 1 in the last integers is in gradients squared per weight.
+        The gain, in squared gradients per weight, that corresponds to 1 in the latest integers.
     row_error : float
-        How far the last rounding may have moved the vector of a row less its weight times any mean of others.
+        Bound of the latest rounding error of a row's vector minus its weight times any mean of other rows.
     rows_per_weight : float
-        Rows in a weight of 1 in the last integers.
+        Number of rows per unit of weight in the latest integers.
     """
 
     def __init__(self, data, n_threads, n_columns=None, rows=None):
@@ -461,9 +461,9 @@ class Directions(Integers):
     """Gradients of a loss in a few random directions of the classes, drawn again for every tree.
 
     A direction has a sign for each class, + for a random half of them; the gradient of a row in it is the signed sum
-    over the classes. Signs come in equal numbers where the gradients of a row have the sum 0: a direction of one sign
-    would be empty. Where the loss changes with a shift of all scores, each sign is drawn by itself. See Iosipoi and
-    Vakhrushev, "SketchBoost: fast gradient boosted decision tree for multioutput problems", NeurIPS 2022.
+    over the classes. If the gradients of a row have the sum 0, there are as many signs + as -, because a direction with
+    a single sign would be empty. If the loss changes with a shift of all scores, each sign is drawn independently. See
+    Iosipoi and Vakhrushev, "SketchBoost: fast gradient boosted decision tree for multioutput problems", NeurIPS 2022.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Base classes of all kinds of models, and of the kinds that are machines.
 
-A kind is a frozen class over arrays. To add one: a file here with its class, a header in C that scores it, and a line
-in `kinds`. `Model`, the file and the command line ask these of it:
+A kind is a frozen class of arrays. To add one, write its class in a file here and a C header that scores it, and add a
+line in `kinds`. `Model`, the file format and the command line use these members:
 
 ===========================  =====================================================================================
 KIND, NAME                   its number in a file, and its name
@@ -19,7 +19,7 @@ summary, describe, lines     a phrase, facts that JSON can hold, and lines of te
 dump()                       all that scores are computed from, see `dump`
 ===========================  =====================================================================================
 
-A training asks these of it, and needs to know no kind:
+A training uses these members, and so does not depend on the kind:
 
 ===========================  =====================================================================================
 scores(X)                    scores of the classes (m, K)
@@ -30,9 +30,9 @@ each_tree()                  its weak learners as trees; ValueError if they are 
 splits()                     the arrays of all their splits, as `Trees` has them; ValueError likewise
 ===========================  =====================================================================================
 
-And these of a builder, which grows a model: ``len(builder)``, ``freeze()`` (the model so far), ``current()`` (the
-same, which the next weak learner may outdate), ``tail(start)`` (that of the weak learners from number ``start`` on),
-``rounds()`` (models that add up to the one so far, as they were trained), ``truncate_rounds(n)``.
+A training also needs these of a builder, which grows a model: ``len(builder)``, ``freeze()`` (the model so far),
+``current()`` (the same, which the next weak learner may invalidate), ``tail(start)`` (the same from weak learner
+``start`` on), ``rounds()`` (models that add up to the current one, as they were trained), ``truncate_rounds(n)``.
 """
 
 from dataclasses import replace

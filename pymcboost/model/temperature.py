@@ -1,12 +1,12 @@
 """The temperature of a model: a number by which scores are divided before they become probabilities.
 
-With z = F for the link "softmax" and where there is none, and z = 2 F for "softmax2", it minimises over beta = 1 / T
+With z = F for the link "softmax" or no link, and z = 2 F for "softmax2", it minimizes over beta = 1 / T
 
     sum_i w_i (log sum_k exp(beta z_ik) - beta z_iy) / sum_i w_i,
 
-which is convex in beta. The minimum is where the derivative, the mean of sum_k p_ik z_ik - z_iy, is 0. To the n rows
-comes one whose scores are like theirs and whose class is drawn at random (Laplace's rule of succession): where all
-rows are right, one in n + 1 may still be wrong.
+which is convex in beta. At the minimum, the derivative, which is the mean of sum_k p_ik z_ik - z_iy, is 0. One row is
+added to the n rows, with average scores and a random class (Laplace's rule of succession): even if all rows are right,
+one in n + 1 may be wrong.
 
 C. Guo, G. Pleiss, Y. Sun, K. Q. Weinberger, On calibration of modern neural networks, ICML 2017.
 """

@@ -28,9 +28,9 @@ class LBFGS:
         In float64; takes over the weights of the solution.
     max_iterations : int, default=LBFGS_ITERATIONS
     cold : bool, default=False
-        Begin at 0, and end at a small change or slope of the mean objective. Where it has no minimum to speak of, as on
-        data that can be separated, the coefficients are then usually those of a short way from 0, spread over many
-        learners, and not the few at the minimum.
+        Start at 0, and stop at a small change or slope of the mean objective. If the objective has practically no
+        minimum, as for separable data, the coefficients then usually stay near 0, spread over many learners, instead of
+        the few at the minimum.
     """
 
     def __init__(self, weights, max_iterations=LBFGS_ITERATIONS, cold=False):

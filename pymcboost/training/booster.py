@@ -40,9 +40,9 @@ class Previous:
 class Booster:
     """One training: its data, its weak learners so far, and what a round needs.
 
-    A subclass gives `prepare`, `restart` and `round`, and where they are others `rows`, `new_builder`, `link` and
-    `why_ended`. ``params`` holds the parameters of the estimator; ``fixed`` those that its family has and this
-    algorithm does not.
+    A subclass defines `prepare`, `restart` and `round`, and overrides `rows`, `new_builder`, `link` and `why_ended` if
+    necessary. ``params`` holds the parameters of the estimator; ``fixed`` holds values of parameters that the base
+    class uses, but this algorithm does not have.
 
     Parameters
     ----------

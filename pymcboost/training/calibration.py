@@ -3,21 +3,21 @@
 The temperature comes from validation rows, from rows that the trees leave out, or from folds. `fitting.Training._run`
 decides between them.
 
-Models of folds have fewer rows than the final one. Where more rows help much they are wrong more often than it will
-be, and their temperature is too high. So one more model, trained on the rows that one fold holds out, tells how the
-temperature falls with the number of rows. With T as a power of that number,
+Models of folds are trained on fewer rows than the final model. If more rows help much, they are wrong more often than
+it will be, and their temperature is too high. So another model, trained on the rows that one fold holds out, shows how
+the temperature falls with the number of rows. With T as a power of this number,
 
     log T(n) = log T(b) - log(n / b) / log(b / s) (log T(s) - log T(b)),
 
-where n rows are trained on in all, b by the model of a fold and s by that one. Where T(s) is below T(b), T(b) is taken;
-above a multiple of it, that multiple: models of few rows that have learnt next to nothing tell nothing of many rows.
-The power of T(b) / T(s) is 1 at most, so that T does not change more from b to n than it does from s to b.
-Where one fold holds out rows enough for a temperature, T(b) is taken as well: it is then nearer to the best temperature
-than what follows from two numbers with errors of their own.
+where n is the number of all training rows, b that of the model of a fold, and s that of the additional model. If T(s)
+is below T(b), T(b) is used instead; T(s) is also limited to a multiple of T(b), because models of few rows that have
+learned almost nothing give no information about many rows. The power of T(b) / T(s) is at most 1, so that T does not
+change more from b to n than from s to b. If one fold holds out enough rows for a temperature, T(b) is used without the
+correction: it is then closer to the best temperature than a result computed from two inexact numbers.
 
-Where rows are never held out, as the first ones of folds in the order of time, the folds that train on the most rows
-come first: they are the last ones in time, and the most like the final model. The one more model is trained only on
-rows that the fold whose rows it scores is trained on, too: in the order of time, on earlier ones.
+If some rows are never held out, such as the first rows in time-series folds, the folds with the most training rows come
+first: they are the last in time, and the most similar to the final model. The additional model is trained only on rows
+on which the fold that it is scored on is trained, too; with time-series folds, on earlier rows.
 """
 
 from dataclasses import dataclass

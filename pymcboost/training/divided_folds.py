@@ -99,7 +99,7 @@ def present(dataset, rows):
 class OfAll:
     """Collects arrays of these rows from all workers, in the order of the row numbers, for each worker.
 
-    With several workers they are rows that are drawn by their numbers where there are more than a worker should hold.
+    With several workers, rows are drawn by row number if there are more than a worker should hold.
 
     Parameters
     ----------

@@ -72,8 +72,8 @@ class OutOfFold:
     Attributes
     ----------
     scores : ndarray of float64 (n, K)
-        Raw scores of every row after ``best_round`` rounds, by the model that has not seen it; NaN where it weighs 0 or
-        is never held out.
+        Raw scores of every row after ``best_round`` rounds, by the model that has not seen it; NaN if its weight is 0
+        or it is never held out.
     fold : ndarray of int (n,)
         The fold in which a row is held out; -1 for rows of weight 0 and rows that are never held out.
     trained : ndarray of bool (n_folds, n)

@@ -291,8 +291,8 @@ def values_of(estimator):
 def parameters(cls):
     """Rows of the table for an estimator class, by name; its own parameters come before the shared ones.
 
-    A class may have rows of its own, ``own_parameters``, for parameters that no other has, and where a range or the
-    help is another; or only help texts, ``own_help``.
+    A class may have its own rows, ``own_parameters``, for parameters that no other class has, or with a different range
+    or help; or only its own help texts, ``own_help``.
 
     Parameters
     ----------

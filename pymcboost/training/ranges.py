@@ -13,12 +13,12 @@ LONGEST_NAME = 200
 class Parameter(NamedTuple):
     """Allowed values and purpose of a parameter.
 
-    ``low`` and ``high`` are inclusive unless ``open_low`` or ``open_high``. ``python_only`` keeps it off the command
-    line. The rest follows from the type of the field: ``kind`` is int, float, bool, str or object (checked by the
-    algorithm itself), ``choices`` are the strings allowed, and a function, a list of lists of class codes, a dictionary
-    of class weights, a generator, or True and False for an integer may be allowed as well. With ``several``, so may a
-    list of such values, or a dictionary of them by name. ``type_text`` is the type in docstrings, where the type of the
-    field does not say enough.
+    ``low`` and ``high`` are inclusive unless ``open_low`` or ``open_high`` is set. ``python_only`` keeps the parameter
+    off the command line. The rest follows from the type of the field: ``kind`` is int, float, bool, str or object
+    (checked by the algorithm), and ``choices`` are the allowed strings. Further flags allow a function, a list of lists
+    of class codes, a dictionary of class weights, a generator, or True and False for an integer. With ``several``, a
+    list of such values or a dictionary of them by name is allowed, too. ``type_text`` is the type in docstrings, if the
+    type of the field is not clear enough.
     """
 
     help: str
