@@ -34,7 +34,6 @@ from pymcboost.training.parameters import Parameter, Rounds, estimator
 class MCBoost(BinaryBooster):
     """Rounds of MCBoost."""
 
-    ends_when = "no weak learner has an edge above nu"
     takes_workers = takes_init_score = True
     columns = {
         "feature": "feature of the first split",
@@ -42,6 +41,15 @@ class MCBoost(BinaryBooster):
         "cls": "position in ``classes_`` of the class with the largest edge",
         "edge": "edge of the weak learner for this class",
     }
+
+    def why_ended(self):
+        """See `Booster.why_ended`: the limit of the edges is a parameter."""
+        return f"no weak learner has an edge above nu={self.params.nu:g}"
+
+    def why_constant(self):
+        """See `Booster.why_constant`: a large ``nu`` can refuse every weak learner."""
+        text = super().why_constant()
+        return f"{text}, as nu={self.params.nu:g} may be" if self.params.nu > 0.01 else text
 
     @property
     def stumps(self):

@@ -210,23 +210,61 @@ def check_table(parser, path, arguments, others, what):
         parser.error("--header, --no-header and --separator apply to CSV files")
 
 
+# Parameters of the library in a message, such as max_bins=9 or layout='packed', but not in the name of a file.
+PARAMETER = re.compile(
+    r"(?<![\w/.-])([a-z][a-z_0-9]*)=('[\w-]*'|\"[\w-]*\"|True|False|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w/]|\.\w)"
+)
+# Options of the programs that are not parameters of an algorithm.
+NOT_OF_ALGORITHMS = {"base", "n_features", "layout", "leaves", "missing", "rate", "background"}
+
+
+def in_shell_words(text):
+    """Replace parameters of the library in a message by options: max_bins=9 by ``--max-bins 9``."""
+    if "=" in text and PARAMETER.search(text):
+        from pymcboost.cli.options import flag_of_parameter
+
+        def option(found):
+            name = found[1]
+            value = found[2].strip("'\"")
+            if name in NOT_OF_ALGORITHMS:
+                flag = "--" + name.replace("_", "-")
+            else:
+                flag = flag_of_parameter(name)
+            if flag is None:
+                return found[0]
+            if value in ("True", "False"):
+                return flag if value == "True" else f"--no-{flag[2:]}"
+            return f"{flag} {value}"
+
+        text = PARAMETER.sub(option, text)
+    return re.sub(r"\bn_estimators\b", "-n", text).replace("give n_features", "give --n-features")
+
+
 def notifier(program, quiet):
     """Make a function that prints one line on standard error, or nothing when ``quiet``."""
 
     def note(text):
         if not quiet:
-            print(f"{program}: {text}", file=sys.stderr, flush=True)
+            print(f"{program}: {in_shell_words(text)}", file=sys.stderr, flush=True)
 
     return note
 
 
 @contextmanager
-def noted_warnings(note):
-    """Print warnings as notices, whatever PYTHONWARNINGS says."""
+def noted_warnings(note, base=1):
+    """Print warnings as notices, whatever PYTHONWARNINGS says; ``base``: see `warning_text`."""
     with warnings.catch_warnings():
         warnings.simplefilter("default", UserWarning)
-        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}")
+        warnings.showwarning = lambda message, *_, **__: note(warning_text(message, base))
         yield
+
+
+def warning_text(message, base=1):
+    """A warning of the library as a notice; the first feature has the number ``base``."""
+    text = re.sub(
+        r"Column (\d+) \(from 0\)", lambda found: f"Feature {int(found[1]) + base}", str(message)
+    )
+    return f"warning: {text}"
 
 
 def word(name):
@@ -435,7 +473,7 @@ def _report(program, body, argv):
         return status
     except UsageError as error:
         status = USAGE
-        message = str(error)
+        message = in_shell_words(str(error))
     except KeyboardInterrupt:
         status = INTERRUPTED
         message = "interrupted"
@@ -445,12 +483,13 @@ def _report(program, body, argv):
     except MemoryError as error:
         status = MEMORY
         message = f"not enough memory: {error}" if str(error) else "not enough memory"
+        message = in_shell_words(message)
     except OSError as error:
         status = IO
         message = error_text(error)
     except ValueError as error:
         status = MODEL if _is_model_error(error) else DATA
-        message = str(error)
+        message = in_shell_words(str(error))
     print(
         f"{program}: error: {message}" if status != INTERRUPTED else f"{program}: {message}",
         file=sys.stderr,

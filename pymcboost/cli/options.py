@@ -183,6 +183,13 @@ def option_of(algorithm):
     return {name: ALIASES.get(name, _flags(algorithm, name)[-1]) for name in algorithm.rows}
 
 
+def flag_of_parameter(name):
+    """The option of a parameter of any algorithm; None for other names."""
+    if all(row["name"] != name for row in _read()["rows"]):
+        return None
+    return "-n" if name == "n_estimators" else ALIASES.get(name, "--" + name.replace("_", "-"))
+
+
 def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
     """Add one option for each parameter of an algorithm; options that are not given stay out of the namespace.
 

@@ -316,8 +316,9 @@ def _read_rows(model, arguments, base, note):
 
     options = {"base": base, "layout": "plain", "multilabel": model.link == "sigmoid"}
     data, n_found, _ = load_and_count(arguments.test_file, model.n_features_in_, **options)
+    d = model.n_features_in_
     for notice in data.notices:
-        note(notice)
+        note(notice.replace(f"beyond n_features={d} (", f"beyond the {d} of the model ("))
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
         name = "<stdin>" if arguments.test_file == "-" else arguments.test_file
         last = n_found - 1 + data.base

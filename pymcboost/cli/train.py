@@ -51,8 +51,7 @@ PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
 Train a boosted classifier on a file in LIBSVM format, CSV or Parquet, and write the model to a .mcb file. Used like
-svm-train. Some messages name parameters as in Python: max_bins=9 is --max-bins 9, scoring is --metric, and X_val and
-y_val are the rows of -P."""
+svm-train. In messages, scoring is --metric, and X_val and y_val are the rows of -P."""
 CHECKPOINT_EVERY = 300
 LAYOUTS = ("list", "interval", "packed")
 
@@ -271,7 +270,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
         )
         validation = {"X_val": validation_rows.X, "y_val": validation_rows.y}
 
-    with noted_warnings(note):
+    with noted_warnings(note, data.base):
         if arguments.cross_validation:
             with importing():
                 from pymcboost.cli.validate import cross_validate

@@ -33,6 +33,7 @@ from pymcboost.cli.console import (
     run,
     stream_number,
     thread_count,
+    warning_text,
     whole_file,
     write_bytes,
 )
@@ -263,7 +264,7 @@ def tune(argv):
     best = write_results(arguments, combinations, measured, names, by, options)
     if "n_jobs" not in fixed:
         every[best]["n_jobs"] = None
-    with noted_warnings(note):
+    with noted_warnings(note, data.base):
         estimator = made(algorithm, every[best], len(data.y)).fit(data.X, data.y)
     model = model_bytes(estimator, data, "list")
     write_bytes(arguments.model_file, model, "model")
@@ -292,7 +293,7 @@ def search(arguments, every, data, folds, names, by, note):
             for message in messages:
                 if message not in said:
                     said.add(message)
-                    note(f"warning: {message}")
+                    note(warning_text(message, data.base))
             measured[i, k] = values
             if np.isnan(measured[i, k, names.index(by)]):
                 raise ValueError(

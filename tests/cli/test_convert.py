@@ -63,7 +63,7 @@ def test_other_leaves_and_layouts(files, tmp_path):
     assert (tmp_path / "h.mcb").read_bytes() == load_model(tmp_path / "t.mcb").to_bytes(
         leaves="float16"
     )
-    refused(2, "leaves='float16' is for trees", "--leaves", "float16", files / "model.mcb", "-")
+    refused(2, "--leaves float16 is for trees", "--leaves", "float16", files / "model.mcb", "-")
     refused(
         2, "an interval table is for stumps", "--layout", "interval", "t.mcb", "out", cwd=tmp_path
     )
@@ -104,7 +104,7 @@ def test_packed(files, tmp_path):
     )
     refused(
         2,
-        "leaves='int8' needs layout='packed'",
+        "--leaves int8 needs --layout packed",
         "--leaves",
         "int8",
         tmp_path / "v.mcb",
@@ -211,7 +211,7 @@ def test_integers(files, tmp_path):
     )
     refused(
         2,
-        "Save the trees with layout='packed' and leaves='int8'",
+        "Save the trees with --layout packed and --leaves int8",
         *integer,
         files / "model.mcb",
         "out",

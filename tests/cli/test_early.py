@@ -157,8 +157,8 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
             "need the scores of all learners",
         ),
         ("predict", ("--early", "fast", rows, exits, out), 1, "invalid choice: 'fast'"),
-        ("convert", ("--early", rows, trees, out), 2, "rate=0.001 needs at least 3000 rows in"),
-        ("convert", ("--early", rows, exits, out), 2, "rate=0.001 needs at least 3000 rows in"),
+        ("convert", ("--early", rows, trees, out), 2, "--rate 0.001 needs at least 3000 rows in"),
+        ("convert", ("--early", rows, exits, out), 2, "--rate 0.001 needs at least 3000 rows in"),
         (
             "convert",
             ("--early", rows, "--rate", 1e-320, trees, out),
@@ -188,7 +188,7 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
             "convert",
             ("--early", rows, "--layout", "packed", "--leaves", "int8", trees, out),
             2,
-            "with layout='list'",
+            "with --layout list",
         ),
         ("convert", ("--rate", 0.1, trees, out), 1, "--rate and --background need --early"),
         ("convert", ("--early", trees, trees, trees), 1, "would overwrite it"),
@@ -212,7 +212,7 @@ def test_models_that_cannot_have_exits_are_named(early, files, tmp_path):
     train = ("-q", "-a", "hingeboost", "--kernel", "rbf", "-n", 1)
     assert call("train", *train, files / "train.svm", kernel).returncode == 0
     for model, message in (
-        (packed, "packed.mcb: a packed model has no early exits; save it with layout='list' first"),
+        (packed, "packed.mcb: a packed model has no early exits; save it with --layout list first"),
         (kernel, "kernel.mcb: an early exit skips weak learners, but this model has none"),
     ):
         done = call("predict", "--early", "certified", files / "test.svm", model, out)

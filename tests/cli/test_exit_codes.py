@@ -58,10 +58,13 @@ def test_1_usage(program):
     [
         (
             "-n auto -E 10",
-            'n_estimators="auto" finds the number of rounds itself; set early_stopping=False',
+            "-n auto finds the number of rounds itself; set --no-early-stopping",
         ),
-        ("-a multiboost --solver fcd -l log", "supports only loss"),
-        ("-a vector-tree --decision-threshold f1", "decision_threshold applies only to loss"),
+        ("-a multiboost --solver fcd -l log", "supports only --loss exp"),
+        (
+            "-a vector-tree --decision-threshold f1",
+            "decision_threshold applies only to --loss logistic",
+        ),
         (
             "-a vector-tree --loss logistic --class-weight balanced",
             "class_weight needs one class per row",
@@ -129,7 +132,7 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
             ["--calibrate", "none", "train.svm"],
             "training: calibrate was the default, now it is None",
         ),
-        (["-n", "2", "train.svm"], "part has 3 rounds, more than n_estimators=2"),
+        (["-n", "2", "train.svm"], "part has 3 rounds, more than -n 2"),
         (["other.svm"], "part is the checkpoint of a different training: the features differ"),
         (["-w2", "3", "train.svm"], "class_weight was None"),
         (["-P", "other.svm", "train.svm"], "the validation set differ"),

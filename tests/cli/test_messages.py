@@ -3,6 +3,8 @@
 import pytest
 from cli.programs import call
 
+from pymcboost.cli.console import in_shell_words
+
 FILES = {
     "t.svm": "".join(f"{i % 3} 1:{i} 2:{i * 7 % 11}\n" for i in range(30)),
     "inf.svm": "1 1:2\n2 1:1 2:-inf\n1 1:1\n",
@@ -28,12 +30,14 @@ SAID = [
      "more.svm: 2 of 3 rows have a label that the model does not know (7, 9); they count as errors\n"),
     ("-P more.csv t.csv", "more.csv: 1 of 2 rows has a label that the model does not know (z); they count as errors\n"),
     ("-P other.svm t.svm", "none of the labels in y_val occurs in y"),
-    ("--base 1 zero.svm", "use base=0 or base='auto' if its indices start at 0\n"),
-    ("zero.svm", "so indices are read as zero-based; set base=0 to confirm\n"),
-    ("none.svm", "no row has a feature; if that is intended, give n_features\n"),
-    ("--n-features 1 t.svm", "ignoring features beyond n_features=1"),
-    ("-a hingeboost -t 2 sparse.svm", "needs dense X, only kernel='linear' accepts sparse X"),
-    ("-E 3 --validation-fraction 0.01 t.svm", "early_stopping: cannot set aside validation_fraction=0.01 of 30"),
+    ("--base 1 zero.svm", "use --base 0 or --base auto if its indices start at 0\n"),
+    ("zero.svm", "so indices are read as zero-based; set --base 0 to confirm\n"),
+    ("none.svm", "no row has a feature; if that is intended, give --n-features\n"),
+    ("--n-features 1 t.svm", "ignoring features beyond --n-features 1"),
+    ("-a hingeboost -t 2 sparse.svm", "needs dense X, only --kernel linear accepts sparse X"),
+    ("-E 3 --validation-fraction 0.01 t.svm", "early_stopping: cannot set aside --validation-fraction 0.01 of 30"),
+    ("--nu 9 t.svm", "0 of 3 rounds: no weak learner has an edge above --nu 9\n"),
+    ("--nu 9 t.svm", "a limit on the weak learners is too strict, as --nu 9 may be\n"),
     ("--max-depth 0 t.svm", "argument --max-depth: '0' is not an integer from 1 to 500 or none\n"),
 ]  # fmt: skip
 
@@ -54,5 +58,24 @@ def test_predict_says_which_features_are_dropped(files, tmp_path):
     (tmp_path / "t.svm").write_text("2 1:1 9:1\n")
     done = call("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert (
-        "t.svm: ignoring features beyond n_features=5 (largest index 9 at line 1)\n" in done.stderr
+        "t.svm: ignoring features beyond the 5 of the model (largest index 9 at line 1)\n"
+        in done.stderr
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("max_bins=9 is too few; set scale=True", "--max-bins 9 is too few; set --scale"),
+        ("early_stopping=False, or scoring='error'.", "--no-early-stopping, or --metric error."),
+        ("Increase n_estimators, as in n_estimators=5.", "Increase -n, as in -n 5."),
+        ("learning_rate=1e-3: too small", "--learning-rate 1e-3: too small"),
+        (
+            "a/max_bins=9.svm: max_bins=9.svm, base=0/x",
+            "a/max_bins=9.svm: max_bins=9.svm, base=0/x",
+        ),
+        ("unknown=3 and C=5", "unknown=3 and C=5"),
+    ],
+)
+def test_parameters_in_messages_are_options(text, said):
+    assert in_shell_words(text) == said

@@ -81,7 +81,7 @@ def test_a_bad_line_ends_it_after_the_answers_before(files, tmp_path):
     (tmp_path / "t.svm").write_text("2 0:1\n")
     done = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
     assert (
-        "t.svm:1:3: feature index 0 in a one-based file; use base=0 or base='auto'" in done.stderr
+        "t.svm:1:3: feature index 0 in a one-based file; use --base 0 or --base auto" in done.stderr
     )
     assert (
         call(

@@ -234,7 +234,7 @@ def test_every_metric_of_a_list_must_suit_the_algorithm(files, tmp_path):
         files / "train.svm",
     ]
     done = call("train", *asked, cwd=tmp_path)
-    assert done.returncode == 1 and "scoring='log_loss' needs probabilities" in done.stderr
+    assert done.returncode == 1 and "--metric log_loss needs probabilities" in done.stderr
 
 
 def test_rounds_by_cross_validation(files, tmp_path):
@@ -255,10 +255,7 @@ def test_rounds_by_cross_validation(files, tmp_path):
     assert load_model(tmp_path / "v.mcb").n_rounds == same.n_estimators_
     refused = call("train", "-n", "auto", "-E", 5, files / "train.svm", cwd=tmp_path)
     assert refused.returncode != 0
-    assert (
-        'n_estimators="auto" finds the number of rounds itself; set early_stopping=False'
-        in refused.stderr
-    )
+    assert "-n auto finds the number of rounds itself; set --no-early-stopping" in refused.stderr
     assert (
         "'many' is not an integer >= 1 or 'auto'"
         in call("train", "-n", "many", "x", cwd=tmp_path).stderr
@@ -314,7 +311,7 @@ ENDINGS = [
     ("mart --min-samples-leaf 1000", 0, "no tree reduces the training loss"),
     ("mart --min-gain 1e9", 0, "no split gains more than min_gain"),
     ("vector-tree --min-samples-leaf 1000", 0, "no tree reduces the training loss"),
-    ("mcboost --nu 100", 0, "no weak learner has an edge above nu"),
+    ("mcboost --nu 100", 0, "no weak learner has an edge above --nu 100"),
     ("multiboost -c 1e-9", 0, "no weak learner has an edge above p/C"),
     ("multiboost -c 1e3 --tol 1", None, "a round changed the objective by no more than tol"),
     ("gradboost --l1 1000", 0, "no weak learner has a gradient above l1"),
@@ -487,7 +484,7 @@ def test_lines_of_progress_are_asked_for_where_there_is_no_terminal(files, tmp_p
     assert [line.split(" s left")[0].split(", val_log_loss ")[0] for line in lines] == [
         f"MCBoostClassifier: round {rounds} of 30" for rounds in (10, 20, 30)
     ]
-    warning = "n_iter_no_change=5 has no effect without early stopping; set early_stopping=True"
+    warning = "--n-iter-no-change 5 has no effect without early stopping; set --early-stopping"
     assert warning in call("train", "-E", 5, "--no-early-stopping", *arguments, cwd=tmp_path).stderr
 
 
