@@ -355,7 +355,7 @@ def test_the_program_refuses_them(model_file, tmp_path, options):
         done = call("predict", *options, "--missing", "error", file, model_file, "-", cwd=tmp_path)
         assert done.returncode == status, done.stderr
         assert call("predict", *options, file, model_file, "-", cwd=tmp_path).returncode == 0
-    place = "bad.svm:3" if "--stream" in options else "bad.svm: row 2"
+    place = "bad.svm:3" if "--stream" in options else "bad.svm: line 3"
     assert (
         f"{place}: a value is missing in column 4, which had no missing values in training"
         in done.stderr

@@ -389,7 +389,7 @@ def test_first_process_says_the_notices_of_all(name, tmp_path):
     shown = str(tmp_path / name).replace("%r", "1")
     assert done.stderr.count(f"{shown}: ignoring qid (first at line 22)") == 1
     assert (
-        done.stderr.count(f"{shown}: ignoring features beyond n_features=2 (index 9 at line 22)")
+        done.stderr.count(f"{shown}: ignoring features beyond --n-features 2 (index 9 at line 22)")
         == 1
     )
 
