@@ -6,7 +6,7 @@ from importlib.machinery import EXTENSION_SUFFIXES
 
 
 def _check_build(folder):
-    """Raise ImportError where the kernels in a folder are not compiled for this Python, and say what to do.
+    """Raise ImportError if the kernels in a folder are not compiled for this Python, and say what to do.
 
     A folder of sources has a ``.pyx`` file for each kernel. An installed one has only the compiled files.
     """

@@ -12,4 +12,4 @@ def aligned_zeros(shape, dtype):
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     raw = np.zeros(size + ALIGNMENT, dtype=np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
-    return np.ndarray(shape, dtype, raw, start)  # keeps its place where it is empty, too
+    return np.ndarray(shape, dtype, raw, start)  # keeps its address even if it is empty

@@ -49,7 +49,7 @@ cdef void gather(const real[:, :] X, const int64_t[::1] rows, int64_t first, int
 
 
 cdef int64_t fill_keys(const float *column, int64_t m, uint64_t *keys) noexcept nogil:
-    """Keys of one column. Returns the first row that is infinite, or -1."""
+    """Compute the sort keys of a column; return the first row with an infinite value, or -1."""
     cdef int64_t i, bad = -1
     cdef float x
     for i in range(m):
@@ -104,7 +104,7 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
 
 
 def between(const float[::1] low, const float[::1] high):
-    """Thresholds between values and larger ones: float32 (n,), the midpoints as far as float32 has them."""
+    """Thresholds between values and larger ones: float32 (n,), rounded midpoints."""
     cdef int64_t i
     cdef float[::1] found = np.empty(low.shape[0], dtype=np.float32)
     for i in range(low.shape[0]):
@@ -133,7 +133,7 @@ def take_columns(const code[:, ::1] codes, const int64_t[::1] rows, code[:, ::1]
 
 
 def read_columns(const real[:, :] X, const int64_t[::1] rows, int64_t first, float[:, ::1] out):
-    """Columns ``first`` and those after it of the rows of X, rounded to float32: to ``out`` (columns, m)."""
+    """Copy columns of X, from ``first`` on, for some rows, rounded to float32, to ``out`` (columns, m)."""
     if rows.shape[0]:
         with nogil:
             gather(X, rows, first, out.shape[0], &out[0, 0])
@@ -141,7 +141,7 @@ def read_columns(const real[:, :] X, const int64_t[::1] rows, int64_t first, flo
 
 def code_columns(const real[:, :] X, const int64_t[::1] rows, const float[::1] cuts, const int64_t[::1] start,
                  code[:, ::1] codes, int64_t[:, ::1] counts, int n_threads):
-    """Put columns into bins whose cuts are known.
+    """Assign columns to bins with known cuts.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ cdef int64_t emit_sorted(uint64_t *keys, int64_t n, double default_weight, const
     default_due = with_default  # the default value has not been passed yet
     here = False  # the default value belongs to the open run
     while j < values or default_due:
-        # the next distinct value: the default, or that of entries j to k - 1
+        # the next distinct value: the default, or the value of entries j to k - 1
         if default_due and (j == values or pmb_key_value(keys[j]) > 0):
             value = 0
             left = left + default_weight
@@ -243,7 +243,7 @@ cdef int64_t emit_sorted(uint64_t *keys, int64_t n, double default_weight, const
 def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1] columns, const double[::1] weight,
                  double least, int32_t[:, ::1] order,
                  float[:, ::1] thresholds, int64_t[::1] n_cuts, int64_t[::1] n_missing, int n_threads):
-    """Presort dense columns for the exact search.
+    """Sort dense columns for the exact search.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def sort_sparse_columns(const int64_t[::1] indptr, const int32_t[::1] indices, c
                         const double[::1] weight, double least, int32_t[::1] order, float[::1] thresholds,
                         int64_t[::1] n_cuts, int64_t[::1] n_missing, int64_t[::1] default_at, int64_t[::1] bad,
                         int n_threads):
-    """Presort the columns of a CSC matrix without stored zeros; the rows that a column does not store are 0.
+    """Sort the columns of a CSC matrix without stored zeros; rows that a column does not store are 0.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def pack_tiles(const uint8_t[:, ::1] codes, const int32_t[::1] slot_column, cons
 
 def list_others(const uint8_t[:, ::1] codes, const int64_t[::1] columns, const int32_t[::1] mode,
                 const int64_t[::1] ptr, int32_t[::1] rows, uint8_t[::1] out, int n_threads):
-    """Rows whose code is not the mode, and their codes, column after column.
+    """List the rows whose code is not the mode, and their codes, column by column.
 
     Parameters
     ----------

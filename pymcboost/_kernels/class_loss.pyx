@@ -25,7 +25,7 @@ cdef enum:
 ROWS = CHUNK  # of `weights.chunks`
 
 
-# What a pass over chunks of rows reads and writes; each pass has some of it.
+# Arrays that passes over chunks of rows read and write; each pass uses some of them.
 cdef struct Pass:
     int K, is_double, n_pairs, n_trees, leaf_bytes
     int64_t m, stride, S_bytes, scratch_bytes
@@ -52,7 +52,7 @@ cdef struct Pass:
 
 
 cdef inline const double *from_row(const double *weight, int64_t row) noexcept nogil:
-    """The weights from a row on; NULL where all are 1."""
+    """The weights from a row on; NULL if all are 1."""
     return weight + row if weight != NULL else NULL
 
 
@@ -92,7 +92,7 @@ cdef void softmax_piece(void *what, int64_t piece, int thread) noexcept nogil:
 
 def losses(double[::1] odds, const int64_t[::1] starts, const int32_t[::1] own, const double[::1] weight,
            const double[::1] magic, int64_t[:, ::1] sums):
-    """Sums of w log(1 + odds) of the rows of every class.
+    """Sums of w log(1 + odds) over the rows of every class.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ cdef void add_piece(void *what, int64_t piece, int thread) noexcept nogil:
 def try_bases(const real[:, ::1] S, const int64_t[::1] starts, const int32_t[::1] own, leaf,
               const real[:, :, ::1] factor, const int32_t[:, ::1] pair, const uint8_t[::1] tried,
               const double[::1] weight, const double[::1] magic, int64_t[:, :, ::1] loss, int n_threads):
-    """The training losses with several base classes, chunk by chunk, without touching the scores.
+    """Training losses with several base classes, chunk by chunk, without changing the scores.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ ctypedef fused real:
     double
 
 cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_cw_data *data) except *:
-    """Where the first of n trees goes; the caller keeps the `Grown` alive."""
+    """Output arrays of n trees, from the first on; the caller keeps the `Grown` alive."""
     cdef pmb_tree_out first
     cdef int64_t m = data.columns.m
     if out.leaf.shape[1] != m or out.feature.shape[1] != J or len(out.leaf) < n or out.leaf.dtype.itemsize > 2:
@@ -39,7 +39,7 @@ cdef pmb_tree_out outputs(out, int n, int64_t J, const pmb_cw_data *data) except
     return first
 
 
-# Trees that grow side by side, a piece each. job: of the kind that the function takes.
+# Trees that grow in parallel, one piece each. job: of the kind that the function needs.
 cdef struct Trees:
     pmb_cw_state *work      # of each thread
     void *job
@@ -169,7 +169,7 @@ cdef class Grower:
             self.n_work = 0
 
     cdef int prepare(self, int n) except -1:
-        """Work space for n trees at a time, which share the threads."""
+        """Allocate work space for n trees, which share the threads."""
         cdef int t
         self.options.threads = max(1, self.n_threads // n)
         if self.n_work >= n and self.prepared == self.options.threads:
@@ -187,7 +187,7 @@ cdef class Grower:
         return 0
 
     cdef object draw(self, const uint8_t[::1] active, double share, key):
-        """What the nodes of the next trees draw."""
+        """Set what the nodes of the next trees draw."""
         cdef int n_active = np.count_nonzero(active) if active.shape[0] else self.data.columns.n_features
         self.options.active = &active[0] if active.shape[0] else NULL
         self.options.n_active, self.options.key = n_active, key
@@ -280,7 +280,7 @@ cdef class Grower:
         self.write(job, n, first, comm)
 
     cdef object step(self, int n, int64_t[::1] here, comm):
-        """Grow the n trees that have begun, on so many rows here."""
+        """Grow the n started trees on this worker's rows."""
         cdef int j, outer = min(n, self.n_threads)
         cdef int64_t size
         cdef bint is_any, is_done = False
@@ -325,7 +325,7 @@ cdef class Grower:
         self.weigh(n, comm)
 
     cdef object weigh(self, int n, comm):
-        """Sides of missing values that nodes of the n trees have not seen, by the weights of all workers' rows."""
+        """Choose sides for missing values that nodes of the n trees have not seen, by the weights of all workers."""
         cdef int j, outer = min(n, self.n_threads)
         cdef int64_t[:, ::1] weights = np.zeros((n, 2 * self.max_leaves), dtype=np.int64)
         for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
@@ -350,7 +350,7 @@ cdef class Grower:
             step[j].place -= lengths.base[: comm.rank].sum()
 
     cdef object tell(self, pmb_cw_step *step, int n, comm):
-        """Tell all workers what each has found in its share."""
+        """Exchange the results of all workers' shares."""
         cdef int j, back
         cdef int64_t at, words = PMB_STEP_RECORD + self.data.levels.most_words
         cdef int64_t[::1] records = np.zeros(2 * n * self.data.n_tiles * words, dtype=np.int64)
@@ -362,13 +362,13 @@ cdef class Grower:
                 comm.sum(records.base[:at], sure=True)
 
     cdef object room_for(self, int64_t size):
-        """Room for a message."""
+        """Allocate a message."""
         if self.message is None or len(self.message) < size:
             self.message = aligned_zeros(size, np.int64)
         return self.message
 
     cdef object write(self, pmb_softmax_job *job, int n, pmb_tree_out first, comm):
-        """The n trees that have been grown, and their leaf values from the rows of all workers."""
+        """Finish the n trees: compute their leaf values from the rows of all workers."""
         cdef int j, i, J = self.max_leaves, outer = min(n, self.n_threads)
         cdef int64_t m = self.data.columns.m
         cdef int32_t[::1] n_leaves = np.zeros(n, dtype=np.int32)
@@ -428,7 +428,7 @@ cdef class Grower:
             run(outer, n, edge_tree, &trees)
 
     cdef object edges_in_step(self, pmb_edge_job *job, int n, pmb_tree_out first, double[::1] edge, comm):
-        """As `grow_in_step`, for trees with leaves +-1."""
+        """Like `grow_in_step`, for trees with leaves +-1."""
         cdef int j, J = self.max_leaves, outer = min(n, self.n_threads)
         cdef int64_t[::1] here = np.zeros(n, dtype=np.int64)
         self.prepare(n)
@@ -441,7 +441,7 @@ cdef class Grower:
 
     def grow_classes(self, const double[:, ::1] weight, const int32_t[::1] y, const double[:, ::1] g_of,
                      const double[:, ::1] h_of, const double[:, ::1] scale, const double[:, ::1] units, out):
-        """Grow regression trees on targets that depend on a row's class alone.
+        """Grow regression trees on targets that depend only on a row's class.
 
         Tree j has g = weight * g_of[j, y] and h = weight * h_of[j, y]; its leaf values are sum g / sum h, in float32.
 

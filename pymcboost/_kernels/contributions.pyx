@@ -81,7 +81,7 @@ cdef class Explainer:
         self.K, self.T = n_classes, T
         self.width = n_classes if leaf.shape[1] == n_classes or code.shape[0] else 1
         self.most_splits = np.diff(offset).max(initial=0)
-        # One more, so that all arrays have an address.
+        # One extra element, so that all arrays have an address.
         self.slot = np.zeros(S + 1, dtype=np.uint8)
         self.begin = np.zeros(S + T + 1, dtype=np.int64)
         self.trees.offset, self.trees.slot, self.trees.begin = &offset[0], &self.slot[0], &self.begin[0]
@@ -137,7 +137,7 @@ cdef class Explainer:
         self.group_paths()
 
     cdef rooms(self):
-        """Numbers in the tables of every leaf."""
+        """Number of values in the tables of every leaf."""
         lengths = np.diff(self.begin)
         return lengths * np.array([pmb_shap_table_size(d) for d in range(PMB_SHAP_FEATURES + 1)])[lengths]
 
@@ -157,7 +157,7 @@ cdef class Explainer:
         self.order, self.batches = order, np.append(np.flatnonzero(fresh), self.T)
 
     cdef make_room(self):
-        """Arrays of as many numbers as there are paths, leaves and batches."""
+        """Allocate arrays for the paths, leaves and batches."""
         cdef Py_ssize_t n = self.path.shape[0], n_batches = self.batches.shape[0]
         self.start, self.group = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
         self.place, self.leaf_of = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
@@ -168,7 +168,7 @@ cdef class Explainer:
         self.widest, self.longest, self.largest, self.most_leaves, self.most_values = 0, 0, 0, 1, 0
 
     cdef group_paths(self):
-        """Put the tables of every batch of trees one after the other, and find them by features."""
+        """Place the tables of the batches one after the other, and index them by feature."""
         cdef:
             Py_ssize_t b, i, t, at_leaf, p, f, at = 0, group = 0, leaf, end, room
             Py_ssize_t patterns, rows, values = 0
@@ -228,7 +228,7 @@ cdef class Explainer:
         self.trees.leaf, self.trees.place, self.trees.table = &self.leaf_of[0], &self.place[0], &self.table[0]
 
     def by_covers(self, const int64_t[::1] cover, const double[::1] node, const double[::1] weight):
-        """Take covers as the background.
+        """Use covers as the background.
 
         cover : IN (S + T + 1,), running sums of the rows of the leaves; node, weight : IN, Gauss's for 1, 2, ... nodes
         """
@@ -241,7 +241,7 @@ cdef class Explainer:
         self.back.ratio, self.back.node, self.back.weight = &self.ratio[0], &self.node[0], &self.weight[0]
 
     def by_rows(self, const float[:, ::1] xt):
-        """Take rows as the background: xt : IN (features, rows), a row or more."""
+        """Use rows as the background: xt : IN (features, rows), at least one row."""
         cdef:
             Py_ssize_t n = xt.shape[1], t, count = PMB_SHAP_FEATURES + 1
             Py_ssize_t leaves = 1 + int(np.diff(self.offset).max(initial=0))
@@ -367,7 +367,7 @@ cdef class Explainer:
                                base, rest if width == K and b == 0 else NULL, s.coefficients)
 
     cdef void put_values(self, Py_ssize_t batch, double *value) noexcept nogil:
-        """The values that coefficients of a batch are for: those of a leaf less those of another one."""
+        """Factors of the coefficients of a batch: the values of a leaf minus those of another."""
         cdef:
             Py_ssize_t i, first = self.values_from[batch], all = self.values_from[batch + 1] - first, K = self.width
             const float *code = NULL
@@ -378,7 +378,7 @@ cdef class Explainer:
                                 self.leaf.shape[1] == K, i - first, all, K, value)
 
     cdef double[::1] keep(self, Py_ssize_t fixed, Py_ssize_t blocks, int n_threads):
-        """The tables of all patterns, one number at least; None where they are too large, or for one block of rows."""
+        """Tables of all patterns, at least one number; None if they are too large, or for a single block of rows."""
         cdef:
             Py_ssize_t size = self.kept_from[self.batches.shape[0] - 1], b
             double[::1] kept

@@ -71,7 +71,7 @@ cdef apply(void (*function)(const double *, double *, int64_t) noexcept nogil, v
 
 
 def build():
-    """What compiled the kernels, and the date of its OpenMP or 0."""
+    """The compiler of the kernels, and the date of its OpenMP version or 0."""
     return PMB_COMPILER.decode("ascii", "replace"), PMB_OPENMP
 
 
@@ -81,7 +81,7 @@ def instructions():
 
 
 def openmp_threads():
-    """OpenMP's number of threads for the calling thread, which limits from outside lower, and of processors."""
+    """OpenMP's number of threads for the calling thread, which outside limits may lower, and of processors."""
     return PMB_MAX_THREADS(), PMB_PROCESSORS()
 
 

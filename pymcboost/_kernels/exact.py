@@ -8,14 +8,14 @@ from functools import lru_cache
 
 import numpy as np
 
-# Sums of integers over more rows, of all workers, have 64 bits where they have 32 otherwise.
+# Integer sums over more rows than this, of all workers, have 64 bits instead of 32.
 WIDE_ROWS = 1 << 27
 # Sums whose rounding is below this share of them are good enough to scale others by.
 GOOD = 2.0**-10
 
 
 def is_wide(n_rows):
-    """Whether sums over so many rows, of all workers, have 64 bits."""
+    """Whether sums over this many rows, of all workers, have 64 bits."""
     return n_rows > WIDE_ROWS
 
 

@@ -50,7 +50,7 @@ ctypedef fused real:
 
 
 def allow_512(bint allowed):
-    """Whether AVX-512 may be used where the CPU has it: for the test that results do not depend on it.
+    """Allow or forbid AVX-512 on CPUs that have it: for the test that results do not depend on it.
 
     Returns whether it will be.
     """
@@ -70,7 +70,7 @@ cdef inline void shuffle(int32_t *a, int64_t n, uint64_t *state) noexcept nogil:
 
 
 cdef inline void enter(real *U, int64_t stride, int K, int c, int64_t own, int64_t own_end) noexcept nogil:
-    """Bring U[c] up to date on the rows of class c."""
+    """Update U[c] on the rows of class c."""
     pmb_fcd_own(real is double, U, stride, K, c, own, own_end, <void *> (U + c * stride + own))
 
 
@@ -86,7 +86,7 @@ cdef void all_sums(const real *u, const uint32_t *H, int64_t stride, const int32
 
 
 cdef double violation(double slope, double w, double cap) noexcept nogil:
-    """By how much a coordinate with this derivative of the objective misses the optimality conditions (eq. 16)."""
+    """Violation of the optimality conditions (eq. 16) by a coordinate with this derivative of the objective."""
     if w <= 0:
         return -slope if slope < 0 else 0
     if w >= cap:
@@ -95,7 +95,7 @@ cdef double violation(double slope, double w, double cap) noexcept nogil:
 
 
 def violations(const double[::1] slope, const double[::1] w, double cap, double[::1] out):
-    """By how much coordinates miss the optimality conditions (eq. 16, times nu).
+    """Violations of the optimality conditions by the coordinates (eq. 16, times nu).
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def margins(const uint32_t[:, ::1] H, const int64_t[::1] ptr, const int32_t[::1]
 
 
 def gradient(real[:, ::1] U, const int64_t[::1] class_start, A, int n_threads):
-    """The negative gradient as the weak learners take it: A = -U off the class, the row's sum on it.
+    """The negative gradient in the layout of the weak learners: A = -U off the class, the row's sum on it.
 
     Parameters
     ----------
@@ -308,7 +308,7 @@ ctypedef fused other:
 
 
 cdef inline other narrow(real value, other like) noexcept nogil:
-    """A weight in the type of the gradient; the largest ones stay finite."""
+    """Convert a weight to the type of the gradient; the largest ones stay finite."""
     if other is float and real is double:
         return <float> 1e30 if value > 1e30 else <float> value
     else:

@@ -99,7 +99,7 @@ def project(float[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, c
 
 def leaf_bounds(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const int32_t[::1] rows,
                 const int64_t[::1] leaf_start, int n_threads):
-    """What bounds |g| of the rows of every leaf: (n_leaves, 2, width).
+    """Bounds of |g| over the rows of every leaf: (n_leaves, 2, width).
 
     No logarithm of a probability is above the first, but for rounding; they are -87 at least. The second are the
     largest gradients of own classes, 0 of none.
@@ -116,7 +116,7 @@ def leaf_bounds(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[:
 def leaf_sums(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const double[::1] weight,
               const int32_t[::1] rows, const int64_t[::1] leaf_start, const double[:, ::1] magic,
               int n_threads):
-    """As `vector_loss.leaf_sums`."""
+    """See `vector_loss.leaf_sums`."""
     cdef int64_t j, n = leaf_start.shape[0] - 1
     cdef const double *w = or_null(weight)
     out_ = np.empty((n, 2, F.shape[1]), dtype=np.int64)
@@ -130,7 +130,7 @@ def leaf_sums(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1
 def softmax_values(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const double[::1] weight,
                    const int32_t[::1] rows, const int64_t[::1] leaf_start, const double[::1] magic, how,
                    int n_threads):
-    """As `vector_loss.softmax_values`, in float32."""
+    """Like `vector_loss.softmax_values`, in float32."""
     cdef int64_t j, t, count, n = leaf_start.shape[0] - 1, width = F.shape[1]
     cdef const double *w = or_null(weight)
     cdef pmb_leaf_step s = leaf_step_of(how, width, magic[0])

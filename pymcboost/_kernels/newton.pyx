@@ -23,7 +23,7 @@ def new_work(int K):
 
 def solve_exp(const double[:, ::1] plus, const double[:, ::1] minus, double diagonal, double nu, double cap, double tol,
               int max_iter, double[::1] w, double[::1] work):
-    """Minimise log(diagonal + sum plus e^{-(w_c - w_r)} + minus e^{w_c - w_r}) + nu sum w over 0 <= w <= cap.
+    """Minimize log(diagonal + sum plus e^{-(w_c - w_r)} + minus e^{w_c - w_r}) + nu sum w over 0 <= w <= cap.
 
     Parameters
     ----------

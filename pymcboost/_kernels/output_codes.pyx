@@ -22,7 +22,7 @@ cdef extern from "output_codes.h" nogil:
                          double *sum)
     void pmb_colour_sums(const double *rho, const int32_t *y, int64_t m, int64_t K, double *sums)
 
-# A change of colour must lower the cost by this share of it: less is rounding.
+# A change of colour must lower the cost by at least this share; less is rounding.
 cdef double LEAST = 1e-12
 
 

@@ -46,7 +46,7 @@ ctypedef fused real:
 cdef enum:
     COMBINED_ROWS = 4096  # of a piece of `combine`
 
-# What a pass over chunks of rows reads and writes; each pass has some of it. Blocks lie block_size numbers apart.
+# Arrays that passes over chunks of rows read and write; each uses some of them. Blocks are block_size numbers apart.
 cdef struct Pass:
     int is_double, lanes, n_blocks, last, K, out_step
     int64_t item, block_size, m, stride, P
@@ -79,18 +79,18 @@ cdef Pass pass_over(const real[:, :, ::1] A, const int64_t[::1] starts, const in
 
 
 cdef void set_table(Pass *p, const real[:, :, ::1] table):
-    """Factors by class of the row, and what is added."""
+    """Factors by class of the row, and the number added."""
     p.table, p.row_size = <const char *> &table[0, 0, 0], table.shape[2] * sizeof(real)
     p.table_size = table.shape[1] * p.row_size
 
 
 cdef void set_sides(Pass *p, const signed char[:, ::1] h):
-    """Sides of the rows: of all columns, or a row for each of them."""
+    """Sides of the rows: common to all columns, or one array for each column."""
     p.h, p.stride = &h[0, 0], h.shape[1] if h.shape[0] > 1 else 0
 
 
 cdef inline char *rows_at(const Pass *p, char *base, int64_t block, int64_t row) noexcept nogil:
-    """Numbers of a row in a block."""
+    """Values of a row in a block."""
     return base + (block * p.block_size + row * p.lanes) * p.item
 
 
@@ -300,7 +300,7 @@ cdef void add_up(const int64_t[:, :, :, ::1] partial, const int32_t[::1] classes
 def column_units(const real[:, :, ::1] A, const signed char[:, ::1] h, const int64_t[::1] starts,
                  const int32_t[::1] classes, double by, int64_t[:, :, :, ::1] partial, int64_t[:, :, ::1] out,
                  int n_threads):
-    """As `column_sums`, in whole numbers: terms times ``by`` without their fractions.
+    """Like `column_sums`, in integers: terms times ``by``, without their fractions.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ cdef void column_units_piece(void *what, int64_t j, int thread) noexcept nogil:
 def log_units(const real[:, :, ::1] Q, const signed char[::1] h, const double[::1] weight, const int64_t[::1] starts,
               const int32_t[::1] classes, const double[:, ::1] plus, const double[:, ::1] minus, factors, double by,
               int64_t[:, :, :, ::1] partial, int64_t[:, :, ::1] out, int n_threads):
-    """As `log_sums`, in whole numbers: terms times ``by`` without their fractions; the diagonal is not 0.
+    """Like `log_sums`, in integers: terms times ``by``, without their fractions; the diagonal is not 0.
 
     Parameters
     ----------
@@ -427,7 +427,7 @@ cdef void signed_weights_piece(void *what, int64_t j, int thread) noexcept nogil
 
 def add_margins(const signed char[:, ::1] h, const double[::1] minus, const double[::1] plus,
                 const int64_t[::1] starts, const int32_t[::1] classes, double[::1] margin, int n_threads):
-    """Add to the margin of every row the value of its own class less the mean of the values of all classes.
+    """Add to the margin of every row the value of its class minus the mean of the values of all classes.
 
     Parameters
     ----------

@@ -6,10 +6,10 @@ cdef extern from "pool.h" nogil:
 
 
 cdef const pmb_pool_calls *the_pool() noexcept nogil:
-    """What the pool can be asked for."""
+    """Interface of the pool."""
     return &pmb_the_pool
 
 
 cdef void run(int n_threads, int64_t n, pmb_piece do_it, void *what) noexcept nogil:
-    """``do_it`` for n pieces."""
+    """Call ``do_it`` for n pieces."""
     pmb_the_pool.run(n_threads, n, do_it, what)

@@ -84,7 +84,7 @@ cdef class Scorer:
         narrow_free(self.narrow)
 
     cdef void prepare(self, bint sparse=False):
-        """Lay trees out for speed before the first scoring; where memory is short, they are scored without.
+        """Arrange trees for speed before the first scoring; if memory is short, they are scored without.
 
         Linear machines are laid out for sparse rows only.
 
@@ -101,7 +101,7 @@ cdef class Scorer:
                 mcb_prepare(&self.model, self.memory, size)
 
     cdef prepare_early(self):
-        """Find out, before the first of its early exits, which hyperplanes of a linear machine can be left out."""
+        """Determine, before the first early exit, which hyperplanes of a linear machine can be skipped."""
         cdef size_t size
         if self.basis != NULL or self.status or self.model.kind != MCB_KIND_LINEAR:
             return
@@ -113,7 +113,7 @@ cdef class Scorer:
         mcb_prepare_early(&self.model, self.basis, size)
 
     def problem(self):
-        """``(message, section, byte, found, expected)`` of a refusal; the last two are None where they mean nothing."""
+        """``(message, section, byte, found, expected)`` of a refusal; the last two are None if they have no meaning."""
         found = self.model.error_found if self.model.error_has_numbers else None
         expected = self.model.error_expected if self.model.error_has_numbers else None
         return (mcb_strerror(self.status).decode(), (<bytes>self.model.error_tag).decode(), self.model.error_offset,
@@ -138,7 +138,7 @@ cdef class Scorer:
 
     @property
     def width(self):
-        """Scores of a row that learners are added to: one for every class, or every column of a code with a decoder."""
+        """Number of sums per row: one for every class, or for every column of a code with a decoder."""
         return mcb_score_width(&self.model)
 
     @property
@@ -147,7 +147,7 @@ cdef class Scorer:
         return self.model.decoder
 
     def decode(self, const double[:, ::1] columns, double[:, ::1] scores):
-        """Scores of the classes (m, K) from those of `add` (m, width)."""
+        """Compute scores of the classes (m, K) from sums of `add` (m, width)."""
         cdef Py_ssize_t r
         if columns.shape[0] != scores.shape[0] or columns.shape[1] != self.width or (
                 scores.shape[1] != self.model.n_classes):
@@ -169,7 +169,7 @@ cdef class Scorer:
                 best[r, j], highest[r, j] = top[j], scores[r, top[j]]
 
     def top_rows(self, const float[:, ::1] X, int64_t[:, ::1] best, double[:, ::1] highest, int n_threads):
-        """As `top`, of rows X (m, d); False, with nothing done, where leaves of trees have numbers for all classes."""
+        """Like `top`, for rows X (m, d); returns False without doing anything if leaves have values for all classes."""
         cdef Py_ssize_t r, j, n = best.shape[1], size
         cdef uint32_t[:, ::1] top = np.empty((n_threads, n), dtype=np.uint32)
         cdef char *memory
@@ -255,7 +255,7 @@ cdef class Scorer:
         else:
             scores = &out[0, 0]
         if floating is float:
-            # Rows that lie as mcb.h wants them are read in place.
+            # Rows in the layout of mcb.h are read in place.
             if (X.strides[1] == sizeof(float) or d == 1) and X.strides[0] >= d * <Py_ssize_t>sizeof(float):
                 direct = True
                 stride = X.strides[0] // <Py_ssize_t>sizeof(float)

@@ -32,7 +32,7 @@ def right_weights(const double[:, ::1] edge, const double[::1] total, double[::1
 
 def joint_sums(const double[:, ::1] edge, const int64_t[::1] splits, const double[::1] total, double[:, :, ::1] out,
                int n_threads):
-    """What `joint_gains` needs of every class: O(splits K).
+    """Sums that `joint_gains` needs for every class: O(splits K).
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ ctypedef fused cell:
 
 
 def rounded(const real[:, :, ::1] A, double by, cell[:, :, ::1] out, int n_threads):
-    """A times ``by``, rounded to whole numbers: below 2^31 in size for int32, below 2^51 for float64."""
+    """A times ``by``, rounded to integers: magnitudes below 2^31 for int32, below 2^51 for float64."""
     cdef int is_double = real is double, is_narrow = cell is int32_t
     cdef int64_t j, step = 1 << 16, size = A.shape[0] * A.shape[1] * A.shape[2]
     cdef const real *a = &A[0, 0, 0]

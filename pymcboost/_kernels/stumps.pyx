@@ -97,7 +97,7 @@ class Best:
         self.bits = self.records.view(np.int64)
 
     def aim(self, Target target, int64_t first, int64_t n):
-        """Have the target lead to ``n`` slots, one or more."""
+        """Make the target refer to ``n`` slots, at least one."""
         cdef uint8_t[::1] raw = self.records.view(np.uint8)
         target.results.best = <pmb_best_stump *> &raw[0] + first
 
@@ -181,7 +181,7 @@ class AllEdges:
         target.results.total, target.results.at = &edge[0, 0], &start[first]
 
 
-# What a search reads and writes; each search has some of it. A piece is a slot, that is a feature, or a tile of them.
+# Arrays that searches read and write; each uses some of them. A piece is a slot, which is a feature, or a tile.
 cdef struct Search:
     int is_double, is_narrow, lanes, n_blocks
     int64_t item, block_size, m, width, step
@@ -459,7 +459,7 @@ def pick_classes(best, const int32_t[::1] feature, double tie, int64_t[::1] out)
 
 
 cdef signed char side_of(int bin_, int bins, int pos, bint nan_left, bint missing) noexcept nogil:
-    """-1 for a bin on the left of the split, +1 on the right; the last bin may be that of missing values."""
+    """-1 for a bin on the left of the split, +1 on the right; the last bin may hold missing values."""
     if missing and bin_ == bins - 1:
         return -1 if nan_left else 1
     return -1 if bin_ <= pos else 1

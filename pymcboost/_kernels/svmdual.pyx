@@ -124,7 +124,7 @@ def node_sums(const double[:, :] values, const double[::1] beta, double[::1] out
 
 
 def libsvm_train(uintptr_t train, uintptr_t set_print, uintptr_t problem, uintptr_t parameter):
-    """LIBSVM's svm_train, without output and without running Python: no signal is heard until it returns.
+    """LIBSVM's svm_train, without output and without running Python, so signals wait until it returns.
 
     Arguments are addresses: of svm_train, of svm_set_print_string_function, and what svm_train takes.
     Returns (address of the model, steps); the address is 0 where there is no memory.
@@ -214,7 +214,7 @@ cdef class Rows:
 
     def free_step(self, const double[::1] target, const double[::1] lo, const double[::1] hi, double[::1] beta,
                   int32_t[::1] row, int64_t most, double ridge):
-        """A step on all free variables up to the first bound, where there are 2 to ``most``.
+        """Take a step on all free variables up to the first bound, if there are 2 to ``most``.
 
         beta : IN/OUT; row : scratch (m,); ridge : share of the mean diagonal that is added to it.
         Returns (free variables, whether a step was taken, whether it met no bound, the bias then).

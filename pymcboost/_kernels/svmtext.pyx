@@ -40,7 +40,7 @@ CODES = (
 
 
 cdef double slow_double(const char* text) noexcept with gil:
-    # Correctly rounded and free of the locale; reached for few numbers, so the GIL costs nothing.
+    # Correctly rounded and independent of the locale; used for few numbers, so the GIL does not matter.
     cdef char* stop
     try:
         return PyOS_string_to_double(text, &stop, NULL)
@@ -121,7 +121,7 @@ cdef class Scanner:
 
     @property
     def largest(self):
-        """(index, line, column) of the largest feature index, index -1 when there is none."""
+        """(index, line, column) of the largest feature index; index -1 if there is none."""
         return self.state.max_index, self.state.max_line, self.state.max_column
 
     @property
@@ -157,7 +157,7 @@ def fill_dense(const int64_t[::1] indptr, const int32_t[::1] indices, const floa
 
 
 def drop_beyond(int64_t[::1] indptr, int32_t[::1] indices, float[::1] values, int64_t width):
-    """Drop entries whose index is ``width`` or more, in place; the new number of entries."""
+    """Drop entries whose index is ``width`` or more, in place; return the new number of entries."""
     cdef int64_t rows = indptr.shape[0] - 1
     if rows < 0 or indptr[rows] > min(indices.shape[0], values.shape[0]):
         raise ValueError("indptr does not belong to these arrays")

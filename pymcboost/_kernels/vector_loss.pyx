@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Losses for vector trees, row after row: scores, gradients, their integers, directions and leaf vectors.
+"""Losses for vector trees, row by row: scores, gradients, their integers, directions and leaf vectors.
 
 Rows have lanes for the classes, in blocks, and one lane for the weight. Sums over rows are of integers, so that nothing
 depends on the order of the rows, on their division or on the number of threads. They are in units, see `exact`.
@@ -74,7 +74,7 @@ cdef enum:
     FEW_ROWS = 256
     LEAF_ROWS = 8192    # of a leaf, beyond which several threads add it up
     CACHED = 1 << 15    # scores that are still in the cache when their gradients are taken
-    # Numbers below which one thread is faster: where exponentials are taken of them, and where none are.
+    # With fewer numbers than this, one thread is faster: with exponentials, and without.
     FEW_SCORES = 1 << 13
     FEW_NUMBERS = 1 << 16
 
@@ -82,7 +82,7 @@ cdef enum:
 SOFTMAX, LOGISTIC = PMB_SOFTMAX, PMB_LOGISTIC
 
 
-# What is read and written in a pass over the rows, or over leaves; each pass has some of it.
+# Arrays that passes over rows or leaves read and write; each uses some of them.
 cdef struct Pass:
     int lanes, blocks, loss, n_classes
     int64_t m, width, stored, rows, few  # rows: of a piece; few: whose scores stay in the cache
@@ -135,12 +135,12 @@ cdef inline int64_t pieces_of(const Pass *p) noexcept nogil:
 
 
 cdef inline int enough(const Pass *p, int n_threads, int64_t few) noexcept nogil:
-    """As many threads as pay for so few numbers."""
+    """Number of threads that pays off for this many numbers."""
     return n_threads if p.m * p.width > few else 1
 
 
 def _scratch(stored, width, rows, n_threads):
-    """Rows of scores with unused lanes, for each thread; none where scores are stored with them."""
+    """A row of scores with unused lanes for each thread; empty if scores are stored with unused lanes."""
     if stored == width:
         return np.empty((n_threads, 1))
     scratch = aligned_zeros((n_threads, rows * width), np.float64)
@@ -280,7 +280,7 @@ def half_signs(key, int32_t n_classes, int32_t n, int width):
 
 
 def any_signs(key, int32_t n_classes, int32_t n, int width):
-    """As `half_signs`, each sign drawn by itself."""
+    """Like `half_signs`, with each sign drawn independently."""
     cdef uint64_t number = key, of_column
     cdef int32_t j, k
     signs_ = np.zeros((n_classes, width), dtype=np.float32)
@@ -390,7 +390,7 @@ cdef void squares_piece(void *what, int64_t piece, int thread) noexcept nogil:
 
 def leaf_bounds(const float[:, ::1] G, int lanes, const int32_t[::1] rows, const int64_t[::1] leaf_start,
                 int n_threads):
-    """Largest |g| of the rows of every leaf, 0 of none: (n_leaves, blocks * lanes)."""
+    """Largest |g| over the rows of every leaf, 0 without rows: (n_leaves, blocks * lanes)."""
     cdef const double[::1] no_weight = np.empty(0)
     cdef Pass p = leaves_pass(G, no_weight, lanes, rows, leaf_start)
     cdef int64_t n = leaf_start.shape[0] - 1
@@ -409,7 +409,7 @@ cdef void bounds_piece(void *what, int64_t j, int thread) noexcept nogil:
 
 
 def leaf_weights(const double[::1] weight, const int32_t[::1] rows, const int64_t[::1] leaf_start):
-    """Largest weight of the rows of every leaf, 0 of none: (n_leaves,)."""
+    """Largest weight of the rows of every leaf, 0 without rows: (n_leaves,)."""
     cdef int64_t i, j
     out_ = np.zeros(leaf_start.shape[0] - 1)
     cdef double[::1] out = out_
@@ -420,7 +420,7 @@ def leaf_weights(const double[::1] weight, const int32_t[::1] rows, const int64_
 
 
 cdef tuple parts_of(const int64_t[::1] leaf_start):
-    """Parts of the leaves with many rows: the leaf of each part, and the first part of every leaf (n_leaves + 1,)."""
+    """Divide leaves with many rows: the leaf of each part, and the first part of every leaf (n_leaves + 1,)."""
     count = np.diff(leaf_start) // LEAF_ROWS
     count[count < 2] = 0
     return np.repeat(np.arange(len(count)), count), np.concatenate(([0], np.cumsum(count)))
@@ -456,7 +456,7 @@ cdef void part_of_leaf(void *what, int64_t part, int thread) noexcept nogil:
 
 
 cdef void sums_of_leaf(const Pass *p, int64_t j, uint64_t *out) noexcept nogil:
-    """Sums of all rows of a leaf: those of its parts, or of its rows."""
+    """Sums over all rows of a leaf, from its parts or its rows."""
     cdef int64_t start = p.leaf_start[j], part, k
     if p.first_part == NULL or p.first_part[j] == p.first_part[j + 1]:
         pmb_vloss_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, p.leaf_start[j + 1] - start,
@@ -512,7 +512,7 @@ def in_ones(const int64_t[:, :, ::1] sums, const double[:, ::1] magic, int n_cla
 
 
 def leaf_values(const double[:, ::1] step, double largest, double rate, int width, bint centred=True):
-    """Leaf vectors of the steps (n_leaves, K): cut at +-largest, less their mean, times the rate, as float32.
+    """Leaf vectors from steps (n_leaves, K): clipped at +-largest, minus their mean, times the rate, as float32.
 
     Without ``centred`` the mean stays.
 
@@ -590,7 +590,7 @@ cdef void softmax_piece(void *what, int64_t j, int thread) noexcept nogil:
 def add_left_out(const float[:, ::1] G not None, const double[::1] weight not None, const float[:, :, ::1] sums,
                  count, leaf, rows, numbers, how, key, double share, float[:, ::1] alone, float[:, ::1] outside,
                  int n_threads):
-    """Add what leaves give to rows that are left out of their sums; see `left_out.h`.
+    """Add the leaf values that rows get if they are left out of the sums; see `left_out.h`.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ cdef extern from "round_key.h" nogil:
     uint64_t pmb_round_key(uint32_t seed, uint32_t n)
 
 cdef int sum_over_workers(void *grower, pmb_sum *numbers, int64_t n, const int64_t *lengths) noexcept nogil:
-    """Sums in place; 1 where that fails, which the grower remembers. Nothing else in the growth of a tree can fail."""
+    """Sum in place; 1 if that fails, which the grower remembers. Nothing else in the growth of a tree can fail."""
     with gil:
         try:
             comm, sure, array = (<Grower> grower).comm, (<Grower> grower).is_begun, np.asarray(<pmb_sum[:n]> numbers)
@@ -102,9 +102,9 @@ cdef int sum_over_workers(void *grower, pmb_sum *numbers, int64_t n, const int64
         return 0
 
 
-# Columns whose histograms are filled together; sparse features are looked up where at most one in so many is searched.
+# Number of columns whose histograms are filled together. Sparse features are looked up if at most 1 in FEW is searched.
 GROUP, FEW = PMB_GROUP, PMB_VT_FEW
-# Rows from which on threads fill the histograms of a node together, and sums of shares for each thread.
+# Minimum number of rows for which threads fill the histograms of a node together, and sums of shares for each thread.
 SHARED_ROWS, SUMS = 2 * PMB_VT_SHARE, PMB_VT_PIECES
 
 cdef enum:
@@ -203,14 +203,14 @@ cdef class Grower:
         pmb_vt_state_free(&self.w)
 
     cdef move(self, places):
-        """Rows of small nodes go to ``places``, see `Columns.places`."""
+        """Copy rows of small nodes to ``places``, see `Columns.places`."""
         if places is not None:
             self.places = codes, gradient, origin = places
             self.w.moved, self.w.moved.codes = self.w.data.columns, address(codes)
             self.w.moved_A, self.w.origin = <int32_t *> address(gradient), <int32_t *> address(origin)
 
     cdef set_sets(self, data, least_levels):
-        """Room for the levels of categorical features."""
+        """Allocate room for the levels of categorical features."""
         cdef pmb_vt_data *d = &self.w.data
         self.set_start, d.set_words, d.most_words, d.most_levels, self.least = data.sets(least_levels)
         d.most_kept_cells = data.most_level_cells(PMB_GROUP) * d.blocks if d.blocks > 1 else 0

@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""`vector_trees` with sums of 64 bits, for more rows than sums of 32 bits have room for."""
+"""`vector_trees` with 64-bit sums, for more rows than 32-bit sums can hold."""
 
 cdef extern from *:
     """
