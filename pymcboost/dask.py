@@ -305,8 +305,13 @@ class DaskClassifier:
         )
 
     def _local(self):
-        return type(self)._of(**{name: value for name, value in self.get_params(deep=False).items()
-                                 if name not in ("client", "timeout")})  # fmt: skip
+        return type(self)._of(
+            **{
+                name: value
+                for name, value in self.get_params(deep=False).items()
+                if name not in ("client", "timeout")
+            }
+        )
 
     def _client(self):
         try:
@@ -369,12 +374,19 @@ class DaskClassifier:
             }
             tasks = [
                 client.submit(
-                    _task, self._local(), [parts[i] for i in where[name]], [begins[i] for i in where[name]],
-                    validation_parts if name == names[0] else [], context, training,
-                    workers=[name], allow_other_workers=False, pure=False,
+                    _task,
+                    self._local(),
+                    [parts[i] for i in where[name]],
+                    [begins[i] for i in where[name]],
+                    validation_parts if name == names[0] else [],
+                    context,
+                    training,
+                    workers=[name],
+                    allow_other_workers=False,
+                    pure=False,
                 )
                 for name in names
-            ]  # fmt: skip
+            ]
             try:
                 wait(tasks)
             except KeyboardInterrupt:

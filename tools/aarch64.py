@@ -30,9 +30,13 @@ IMPOSSIBLE = 77
 
 PART = "tests/format/test_golden.py", "tests/equivalence/test_stumps.py::test_each_kind_of_column"
 TESTS = (
-    "tests/format/test_golden.py", "tests/equivalence/test_stumps.py", "tests/equivalence/test_mcboost.py",
-    "tests/unit/test_scoring.py", "tests/unit/test_kinds.py", "tests/unit/test_order.py",
-)  # fmt: skip
+    "tests/format/test_golden.py",
+    "tests/equivalence/test_stumps.py",
+    "tests/equivalence/test_mcboost.py",
+    "tests/unit/test_scoring.py",
+    "tests/unit/test_kinds.py",
+    "tests/unit/test_order.py",
+)
 # Emulated programs start no others.
 LEFT_OUT = ("--deselect", "tests/unit/test_scoring.py::test_numpy_is_enough")
 # Every so many trainings of the golden table's subset; kernels of machines need a library without wheels.

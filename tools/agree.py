@@ -46,7 +46,7 @@ from pymcboost.export import (
     to_integer_c,
     to_onnx,
     to_treelite,
-)  # fmt: skip
+)
 from pymcboost.registry import ALGORITHMS, get_class
 from pymcboost.training.parameters import parameters
 

@@ -27,9 +27,12 @@ FLAGS = ("-fno-sanitize=undefined", "-std=gnu11", "-ffp-contract=off", "-fno-mat
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
 # What Cython's generated code provokes, as in setup.py.
 GENERATED = (
-    "-Wno-unused-function", "-Wno-unused-parameter", "-Wno-sign-compare", "-Wno-missing-field-initializers",
+    "-Wno-unused-function",
+    "-Wno-unused-parameter",
+    "-Wno-sign-compare",
+    "-Wno-missing-field-initializers",
     "-Wno-unused-but-set-variable",  # the threads that prange counts, without OpenMP
-)  # fmt: skip
+)
 LIBRARY = f"python{sys.version_info.major}{sys.version_info.minor}"
 
 
@@ -132,8 +135,23 @@ def scorer(target, folder, level):
     source = folder / "scorer.c"
     source.write_text('#define MCB_API __attribute__((used)) static\n#include "mcb.h"\n')
     for language, standard in (("c", "c99"), ("c++", "c++17")):
-        fault = zig("cc", "-x", language, "-target", target.zig, f"-std={standard}", level, FLAGS[0], *WARNINGS,
-                    "-I", INCLUDE, "-c", source, "-o", folder / "scorer.o")  # fmt: skip
+        fault = zig(
+            "cc",
+            "-x",
+            language,
+            "-target",
+            target.zig,
+            f"-std={standard}",
+            level,
+            FLAGS[0],
+            *WARNINGS,
+            "-I",
+            INCLUDE,
+            "-c",
+            source,
+            "-o",
+            folder / "scorer.o",
+        )
         if fault:
             return fault
     return None
@@ -142,8 +160,27 @@ def scorer(target, folder, level):
 def kernel(target, folder, level, source):
     """Compile and link one kernel: the faults of both, the second an empty text where there was nothing to link."""
     made, module = folder / f"{source.stem}.o", folder / f"{source.stem}.module"
-    fault = zig("cc", "-target", target.zig, level, "-fPIC", *FLAGS, *WARNINGS, *GENERATED, *target.compile, "-isystem",
-                folder / "python", "-I", KERNELS, "-I", INCLUDE, "-c", source, "-o", made)  # fmt: skip
+    fault = zig(
+        "cc",
+        "-target",
+        target.zig,
+        level,
+        "-fPIC",
+        *FLAGS,
+        *WARNINGS,
+        *GENERATED,
+        *target.compile,
+        "-isystem",
+        folder / "python",
+        "-I",
+        KERNELS,
+        "-I",
+        INCLUDE,
+        "-c",
+        source,
+        "-o",
+        made,
+    )
     if fault:
         return fault, ""
     libraries = ("-L", folder / "python", f"-l{LIBRARY}") if target.windows else ()

@@ -21,9 +21,21 @@ OBESITY = "aarthi62/OBESSITY-PREDICTION---DATA-SET/7b569287c1667f3479a9a868b8de1
 STEEL = "Akshay9705/adapting-digital-tools-and-lean-six-sigma/e34668f18b4fdb42dd090da860aea22a85222d14/data/"
 R_TABLE = "R's data set {}, as write.csv(..., row.names=FALSE) writes it"
 MARKETING_COLUMNS = (
-    "Sex", "MaritalStatus", "Age", "Education", "Occupation", "YearsInSf", "DualIncome", "HouseholdMembers", "Under18",
-    "HouseholdStatus", "TypeOfHome", "EthnicClass", "Language", "Income",
-)  # fmt: skip
+    "Sex",
+    "MaritalStatus",
+    "Age",
+    "Education",
+    "Occupation",
+    "YearsInSf",
+    "DualIncome",
+    "HouseholdMembers",
+    "Under18",
+    "HouseholdStatus",
+    "TypeOfHome",
+    "EthnicClass",
+    "Language",
+    "Income",
+)
 
 
 @dataclass(frozen=True)

@@ -59,9 +59,13 @@ def model_seeds():
 def svmlight_seeds():
     """Texts of each form."""
     yield from (
-        b"1 1:0.5 3:-2e-3\n-1 2:1\n", b"3,17 1:1\n 2:1 # no label\n", b"2 qid:4 1:1e300 7:inf\r\n", b"\n#\n\n1\n",
-        b"+1.0 1:nan 2:0x1p3 2000000000:1", b"1 1:123456789012345678901234567890.5e-25\n",
-    )  # fmt: skip
+        b"1 1:0.5 3:-2e-3\n-1 2:1\n",
+        b"3,17 1:1\n 2:1 # no label\n",
+        b"2 qid:4 1:1e300 7:inf\r\n",
+        b"\n#\n\n1\n",
+        b"+1.0 1:nan 2:0x1p3 2000000000:1",
+        b"1 1:123456789012345678901234567890.5e-25\n",
+    )
 
 
 SEEDS = {"model": model_seeds, "svmlight": svmlight_seeds}

@@ -302,8 +302,10 @@ class Draft:
         leaves = [(rng.randrange(n_values),) for _ in range((S + T) * (1 if own else self.K))]
         classes = [(rng.randrange(self.K) if own else 0,) for _ in sizes]
         streams = [[(size - least,) for size in sizes], splits, leaves, classes]
-        tops = [[max(column) for column in zip(*items, strict=True)] or [0] * wide
-                for items, wide in zip(streams, (1, 3 + missing, 1, 1), strict=True)]  # fmt: skip
+        tops = [
+            [max(column) for column in zip(*items, strict=True)] or [0] * wide
+            for items, wide in zip(streams, (1, 3 + missing, 1, 1), strict=True)
+        ]
         if rng.random() < 0.1:
             tops[rng.randrange(2)][0] += 1 << rng.randrange(8)
         bits = [[top.bit_length() for top in group] for group in tops]
@@ -321,9 +323,21 @@ class Draft:
             | (rng.random() < 0.01) << rng.randrange(4, 8)
         )
         data = struct.pack(
-            "<IIIIIH10B", T, S, first[-1], len(used), least, n_values, flags, *bits[0], *bits[1][:3], *bits[2],
-            *bits[3], *codes, rng.random() < 0.01,
-        )  # fmt: skip
+            "<IIIIIH10B",
+            T,
+            S,
+            first[-1],
+            len(used),
+            least,
+            n_values,
+            flags,
+            *bits[0],
+            *bits[1][:3],
+            *bits[2],
+            *bits[3],
+            *codes,
+            rng.random() < 0.01,
+        )
         values = [max(-6e4, min(6e4, v)) for v in self.floats(n_values)]
         tables = (
             (codes[0], used),

@@ -242,8 +242,11 @@ def main(arguments=None):
     parser.add_argument(
         "--against", metavar="COMMIT", help="compare with a commit instead of the table"
     )
-    parser.add_argument("--complete", action="store_true",
-        help="with --against: rows have no missing values, and files do not say where these go")  # fmt: skip
+    parser.add_argument(
+        "--complete",
+        action="store_true",
+        help="with --against: rows have no missing values, and files do not say where these go",
+    )
     parser.add_argument(
         "--tree",
         default=str(other_tree.ROOT),

@@ -157,10 +157,32 @@ LABELS = ("labels", "labels-sparse")
 # Columns of codes.
 CODES_AT = [0, 1, 2]
 SMALL = (
-    "wine", "iris", "digits", "sparse", "sparse-nan", "nan", "weights", "class-weights", "balanced", "K2", "K11", "K20",
-    "subsampling", "regularised", "second-derivatives", "early-stopping", "validation-set", "warm-start", "checkpoint",
-    "checkpoint-stopping", "threads", "threads-sparse", "threads-K20", "categories", *LABELS,
-)  # fmt: skip
+    "wine",
+    "iris",
+    "digits",
+    "sparse",
+    "sparse-nan",
+    "nan",
+    "weights",
+    "class-weights",
+    "balanced",
+    "K2",
+    "K11",
+    "K20",
+    "subsampling",
+    "regularised",
+    "second-derivatives",
+    "early-stopping",
+    "validation-set",
+    "warm-start",
+    "checkpoint",
+    "checkpoint-stopping",
+    "threads",
+    "threads-sparse",
+    "threads-K20",
+    "categories",
+    *LABELS,
+)
 REGULARISED = {
     "subsample": 0.6,
     "max_features_tree": 0.6,

@@ -68,8 +68,11 @@ def built(name, clones=""):
         print(f"building {commit[:12]} in {target}", file=sys.stderr, flush=True)
         done = subprocess.run(
             [sys.executable, "setup.py", "build_ext", "--inplace"],
-            cwd=tree, env=environment, capture_output=True, text=True,
-        )  # fmt: skip
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
         if done.returncode:
             raise SystemExit(
                 f"{commit[:12]} does not build:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"

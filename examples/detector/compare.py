@@ -86,9 +86,19 @@ class Trees:
         """Raw scores of rows."""
         out, n = np.empty((len(X), self.n_classes)), ctypes.c_int64()
         status = self.library.LGBM_BoosterPredictForMat(
-            self.handle, X.ctypes.data_as(ctypes.c_void_p), 0, len(X), X.shape[1], 1, 1, 0, self.rounds, self.how,
-            ctypes.byref(n), out.ctypes.data_as(ctypes.POINTER(ctypes.c_double)),
-        )  # fmt: skip
+            self.handle,
+            X.ctypes.data_as(ctypes.c_void_p),
+            0,
+            len(X),
+            X.shape[1],
+            1,
+            1,
+            0,
+            self.rounds,
+            self.how,
+            ctypes.byref(n),
+            out.ctypes.data_as(ctypes.POINTER(ctypes.c_double)),
+        )
         if status or n.value != out.size:
             raise ValueError("LightGBM refuses the rows")
         return out
@@ -189,10 +199,15 @@ def lightgbm_lines(library, test, frames, options, log):
     n_windows = sum(map(len, timed))
     for own, (leaves, rounds, early, trees) in zip(rows, ways, strict=True):
         seconds = seconds_of(lambda trees=trees: [trees.scores(values) for values in timed], 3)
-        lines.append({
-            "leaves": leaves, "rounds": rounds, "early": early, "average_precision": precision_of(own, test, n_objects),
-            "windows_per_second": n_windows / seconds,
-        })  # fmt: skip
+        lines.append(
+            {
+                "leaves": leaves,
+                "rounds": rounds,
+                "early": early,
+                "average_precision": precision_of(own, test, n_objects),
+                "windows_per_second": n_windows / seconds,
+            }
+        )
         log(lines[-1])
     return lines
 
@@ -214,10 +229,14 @@ def our_lines(library, code, labels, test, frames):
                 train.hits(library, code, frame, early, True, 0.0, counts)
 
         seconds = seconds_of(every)
-        lines.append({
-            "early": early, "average_precision": precision_of(rows, test, n_objects),
-            "windows_per_second": counts[0] / seconds, "ms_of_a_frame": 1e3 * seconds / len(frames[1 : TIMED + 1]),
-        })  # fmt: skip
+        lines.append(
+            {
+                "early": early,
+                "average_precision": precision_of(rows, test, n_objects),
+                "windows_per_second": counts[0] / seconds,
+                "ms_of_a_frame": 1e3 * seconds / len(frames[1 : TIMED + 1]),
+            }
+        )
     return lines
 
 
@@ -299,9 +318,19 @@ def found_by_pico(library, cascade, factor, stride):
     def found(frame):
         height, width = frame.shape
         n = library.find_objects(
-            room.ctypes.data, ROOM, cascade, 0.0, frame.ctypes.data, height, width, width, factor, stride,
-            SMALLEST * 5 / 6, 1000.0,
-        )  # fmt: skip
+            room.ctypes.data,
+            ROOM,
+            cascade,
+            0.0,
+            frame.ctypes.data,
+            height,
+            width,
+            width,
+            factor,
+            stride,
+            SMALLEST * 5 / 6,
+            1000.0,
+        )
         n = library.cluster_detections(room.ctypes.data, n)
         y, x, size, score = room[:n].T.astype(float)
         return np.column_stack((x - size / 2, y - size / 2, size, score))

@@ -51,9 +51,18 @@ def loaded(folder):
     pointer, number = ctypes.c_void_p, ctypes.c_int
     library.frame_features.argtypes = [pointer, number, number, number, pointer, pointer, pointer]
     library.frame_hits.argtypes = [
-        ctypes.c_char_p, ctypes.c_size_t, pointer, number, number, number, number, ctypes.c_double, pointer, number,
+        ctypes.c_char_p,
+        ctypes.c_size_t,
         pointer,
-    ]  # fmt: skip
+        number,
+        number,
+        number,
+        number,
+        ctypes.c_double,
+        pointer,
+        number,
+        pointer,
+    ]
     return library
 
 
@@ -84,9 +93,18 @@ def hits(library, model, frame, early, single, threshold, counts=None, room=200_
     out, counts = np.empty((room, 8), dtype=np.float32), np.zeros(2) if counts is None else counts
     height, width = frame.shape
     n = library.frame_hits(
-        model, len(model), frame.ctypes.data, width, height, early, single, threshold, out.ctypes.data, room,
+        model,
+        len(model),
+        frame.ctypes.data,
+        width,
+        height,
+        early,
+        single,
+        threshold,
+        out.ctypes.data,
+        room,
         counts.ctypes.data,
-    )  # fmt: skip
+    )
     if n < 0:
         raise ValueError("the detector refuses the model or the frame")
     return out[: min(n, room)]
@@ -351,9 +369,15 @@ def add_windows(library, found, frame, places, label):
 def fit(X, y, names, options):
     """A model of small vector trees."""
     model = VectorTreeBoostClassifier(
-        n_estimators=options.trees, max_leaf_nodes=options.leaves, learning_rate=options.learning_rate,
-        max_features=256 / N_FEATURES, split_columns=None, subsample=0.5, calibrate=None, random_state=options.seed,
-    )  # fmt: skip
+        n_estimators=options.trees,
+        max_leaf_nodes=options.leaves,
+        learning_rate=options.learning_rate,
+        max_features=256 / N_FEATURES,
+        split_columns=None,
+        subsample=0.5,
+        calibrate=None,
+        random_state=options.seed,
+    )
     weight = np.where(
         y == len(names), 0.5, 1.0
     )  # most windows are background, and all of them are hard ones
@@ -465,12 +489,16 @@ def measure(library, model, labels, scenes, n_scenes, early, seed):
     at["threshold_at_1"] = float(score[order][wrong <= 1].min(initial=np.inf))
     curve = np.linspace(0, len(recall) - 1, 50 if len(recall) else 0).astype(int)
     return {
-        "average_precision": total, "mean_of_classes": float(np.mean([each[k] for k in scenes.drawn])), **at,
+        "average_precision": total,
+        "mean_of_classes": float(np.mean([each[k] for k in scenes.drawn])),
+        **at,
         "of_each": {names[k]: round(each[k], 4) for k in scenes.drawn},
-        "learners_per_window": float(counts[1] / counts[0]), "windows_per_frame": float(counts[0] / n_scenes),
-        "recall": recall[curve].tolist(), "precision": precision[curve].tolist(),
+        "learners_per_window": float(counts[1] / counts[0]),
+        "windows_per_frame": float(counts[0] / n_scenes),
+        "recall": recall[curve].tolist(),
+        "precision": precision[curve].tolist(),
         "false_positives_per_image": wrong[curve].tolist(),
-    }  # fmt: skip
+    }
 
 
 def write_pgm(path, frame):

@@ -452,7 +452,7 @@ cdef void part_of_leaf(void *what, int64_t part, int thread) noexcept nogil:
     cdef int64_t n = p.leaf_start[j + 1] - p.leaf_start[j]
     cdef int64_t start = n * (part - first) // n_parts, stop = n * (part - first + 1) // n_parts
     pmb_vloss_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + p.leaf_start[j] + start, stop - start,
-                p.magics + j * p.magic_step, p.part_sums + 2 * part * p.width)
+                   p.magics + j * p.magic_step, p.part_sums + 2 * part * p.width)
 
 
 cdef void sums_of_leaf(const Pass *p, int64_t j, uint64_t *out) noexcept nogil:
@@ -460,7 +460,7 @@ cdef void sums_of_leaf(const Pass *p, int64_t j, uint64_t *out) noexcept nogil:
     cdef int64_t start = p.leaf_start[j], part, k
     if p.first_part == NULL or p.first_part[j] == p.first_part[j + 1]:
         pmb_vloss_leaf(p.lanes, p.G, p.w, p.blocks, p.listed + start, p.leaf_start[j + 1] - start,
-                    p.magics + j * p.magic_step, out)
+                       p.magics + j * p.magic_step, out)
         return
     for k in range(2 * p.width):
         out[k] = 0

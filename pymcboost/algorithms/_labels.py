@@ -7,13 +7,16 @@ from pymcboost.training.parameters import ClassMetrics, Parameter, Scorer, Sever
 
 LABEL_PARAMETERS = {
     "decision_threshold": Parameter(
-        "For multi-label data: a row is given every label with a probability above this threshold. \"f1\" chooses a "
+        'For multi-label data: a row is given every label with a probability above this threshold. "f1" chooses a '
         "threshold for each label that maximizes its F1 score.\n\n"
         '"f1" uses rows that the model has not been trained on: those of ``X_val``, those set aside for early '
         "stopping, or those held out in the folds of ``cv``. The model file stores the thresholds.",
-        low=0, open_low=True, high=1, open_high=True,
+        low=0,
+        open_low=True,
+        high=1,
+        open_high=True,
     ),
-}  # fmt: skip
+}
 
 LabelMetrics = Literal[
     "hamming_loss", "f1_micro", "f1_macro", "precision_at_1", "precision_at_3", "precision_at_5"

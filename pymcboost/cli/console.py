@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 
 from pymcboost import files
 from pymcboost._version import __version__
+from pymcboost.cli.option_names import flag_of_parameter
 
 # Errors that mean that an output file has no room. Other errors may come from files that are read at the same time.
 FULL = errno.ENOSPC, errno.EFBIG, errno.EDQUOT
@@ -221,7 +222,6 @@ NOT_OF_ALGORITHMS = {"base", "n_features", "layout", "leaves", "missing", "rate"
 def in_shell_words(text):
     """Replace parameters of the library in a message by options: max_bins=9 by ``--max-bins 9``."""
     if "=" in text and PARAMETER.search(text):
-        from pymcboost.cli.options import flag_of_parameter
 
         def option(found):
             name = found[1]

@@ -8,13 +8,12 @@ import argparse
 import functools
 import json
 import re
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pymcboost.cli.console import UsageError, bounded, importing
+from pymcboost.cli.option_names import ALIASES, read_table
 from pymcboost.training.ranges import Parameter
 
-TABLE = Path(__file__).with_name("options.json")
 KINDS = {kind.__name__: kind for kind in (int, float, bool, str, object)}
 
 # LIBSVM-style short names. Long names are derived; these are chosen by hand and never change their meaning.
@@ -27,9 +26,6 @@ SHORT = {
     "n_jobs": "-j",
     "random_state": "-S",
 }
-
-# Parameters with another long name here, in addition to their own.
-ALIASES = {"scoring": "--metric"}
 
 # Options of single algorithms, by name: LIBSVM's letters and their meaning there.
 SHORT_OF = {"hingeboost": {"kernel": "-t", "gamma": "-g", "degree": "-d", "coef0": "-r"}}
@@ -98,18 +94,13 @@ def table_text():
 
 
 @functools.cache
-def _read():
-    return json.loads(TABLE.read_text(encoding="utf-8"))
-
-
-@functools.cache
 def get_algorithm(name):
     """Read an algorithm from the table."""
-    about = _read()["algorithms"][name]
+    about = read_table()["algorithms"][name]
     rows = {}
     defaults = {}
     for number in about["rows"]:
-        entry = dict(_read()["rows"][number])
+        entry = dict(read_table()["rows"][number])
         option = entry.pop("name")
         defaults[option] = entry.pop("default")
         kind = KINDS[entry.pop("kind")]
@@ -181,13 +172,6 @@ def option_flags(algorithm):
 def option_of(algorithm):
     """The long option of each parameter."""
     return {name: ALIASES.get(name, _flags(algorithm, name)[-1]) for name in algorithm.rows}
-
-
-def flag_of_parameter(name):
-    """The option of a parameter of any algorithm; None for other names."""
-    if all(row["name"] != name for row in _read()["rows"]):
-        return None
-    return "-n" if name == "n_estimators" else ALIASES.get(name, "--" + name.replace("_", "-"))
 
 
 def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):

@@ -13,9 +13,19 @@ from pymcboost.comm.mpi import MPIWorkers
 from pymcboost.comm.several import before, lengths, row_numbers, shares
 
 __all__ = [
-    "ALONE", "Alone", "CollectiveWorkers", "MPIWorkers", "WorkerError", "as_workers", "before", "hearing", "lengths",
-    "release", "row_numbers", "shares",
-]  # fmt: skip
+    "ALONE",
+    "Alone",
+    "CollectiveWorkers",
+    "MPIWorkers",
+    "WorkerError",
+    "as_workers",
+    "before",
+    "hearing",
+    "lengths",
+    "release",
+    "row_numbers",
+    "shares",
+]
 
 
 def as_workers(comm: Any) -> Any:

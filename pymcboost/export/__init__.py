@@ -15,5 +15,12 @@ from pymcboost.export.treelite import to_treelite
 from pymcboost.export.xgboost import from_xgboost
 
 __all__ = [
-    "from_lightgbm", "from_sklearn", "from_xgboost", "integer_labels", "to_c", "to_integer_c", "to_onnx", "to_treelite",
-]  # fmt: skip
+    "from_lightgbm",
+    "from_sklearn",
+    "from_xgboost",
+    "integer_labels",
+    "to_c",
+    "to_integer_c",
+    "to_onnx",
+    "to_treelite",
+]

@@ -29,14 +29,37 @@ VERSIONS = ("v3", "v4")
 # All keys that LightGBM 3 and 4 write into models that can be imported. Files with other keys are refused, because
 # these may change what the model computes.
 HEAD_KEYS = {
-    "tree", "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "objective",
-    "feature_names", "monotone_constraints", "feature_infos", "tree_sizes",
-}  # fmt: skip
+    "tree",
+    "version",
+    "num_class",
+    "num_tree_per_iteration",
+    "label_index",
+    "max_feature_idx",
+    "objective",
+    "feature_names",
+    "monotone_constraints",
+    "feature_infos",
+    "tree_sizes",
+}
 TREE_KEYS = {
-    "number", "num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type", "left_child",
-    "right_child", "leaf_value", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count",
-    "is_linear", "shrinkage",
-}  # fmt: skip
+    "number",
+    "num_leaves",
+    "num_cat",
+    "split_feature",
+    "split_gain",
+    "threshold",
+    "decision_type",
+    "left_child",
+    "right_child",
+    "leaf_value",
+    "leaf_weight",
+    "leaf_count",
+    "internal_value",
+    "internal_weight",
+    "internal_count",
+    "is_linear",
+    "shrinkage",
+}
 SET_KEYS = {"cat_boundaries", "cat_threshold"}
 OBJECTIVE_WORDS = {"num_class", "sigmoid"}
 # Maximum number of words of all sets of a tree.

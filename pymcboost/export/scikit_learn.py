@@ -10,9 +10,15 @@ from pymcboost.model.model import Model
 FORESTS = ("RandomForestClassifier", "ExtraTreesClassifier")
 # Fields of a node in scikit-learn 1.0 to 1.9. A field of a later version may change where rows go.
 FIELDS = {
-    "left_child", "right_child", "feature", "threshold", "impurity", "n_node_samples", "weighted_n_node_samples",
+    "left_child",
+    "right_child",
+    "feature",
+    "threshold",
+    "impurity",
+    "n_node_samples",
+    "weighted_n_node_samples",
     "missing_go_to_left",
-}  # fmt: skip
+}
 STATE = {"max_depth", "node_count", "nodes", "values"}
 
 

@@ -13,6 +13,17 @@ from pymcboost.learners.stumps import (
 )
 
 __all__ = [
-    "ClassStump", "EdgeStumps", "EdgeTrees", "EveryStump", "Resampled", "SharedStump", "SharedTree", "StumpFit",
-    "TotalStump", "TreeFit", "add_stumps", "draw", "draw_distinct",
-]  # fmt: skip
+    "ClassStump",
+    "EdgeStumps",
+    "EdgeTrees",
+    "EveryStump",
+    "Resampled",
+    "SharedStump",
+    "SharedTree",
+    "StumpFit",
+    "TotalStump",
+    "TreeFit",
+    "add_stumps",
+    "draw",
+    "draw_distinct",
+]

@@ -200,9 +200,11 @@ def narrow(data, max_leaves):
     m = data.n_rows
     padded = 16 * (data.n_classes // 16 + 1)
     return Part(
-        f"the scores of {m} rows and {data.n_classes} classes", 4 * m * padded, FEWER,
+        f"the scores of {m} rows and {data.n_classes} classes",
+        4 * m * padded,
+        FEWER,
         passing=max_leaves * padded * 56,
-    )  # fmt: skip
+    )
 
 
 def leaves(data, n_trees, max_leaves, scores):
@@ -232,8 +234,10 @@ def stumps(data, n_columns):
     """Best split of every feature for every column, and the outputs of the stumps: `learners.EdgeStumps`."""
     slots = sum(len(store.feature) for store in data.stores)
     best = 12 * slots * width(n_columns)
-    return [Part(f"the best splits of {slots} features in {n_columns} columns", best, "fewer features"),
-            outputs(data, n_columns)]  # fmt: skip
+    return [
+        Part(f"the best splits of {slots} features in {n_columns} columns", best, "fewer features"),
+        outputs(data, n_columns),
+    ]
 
 
 def edges(data, n_columns, extra_columns=0, of_splits=0):
@@ -264,14 +268,21 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
     )  # the message, and room for those of other workers
     entries = 0 if columns.row_cell is None else 4 * len(columns.row_cell) + 8 * columns.n_sparse
     return [
-        Part(f"{n_trees} trees on {m} rows", Grown.bytes_of(n_trees, max_leaves, m, data.set_words), FEWER),
-        Part("the columns in tiles", tiles, "fewer features or rows"),
-        Part("the sparse entries by column", entries, "fewer features or rows", passing=2 * entries),
         Part(
-            "histograms and the rows of a tree", n_grown * (histogram * kept + m * (16 * cell_words + 4) + sets) + sent,
+            f"{n_trees} trees on {m} rows",
+            Grown.bytes_of(n_trees, max_leaves, m, data.set_words),
+            FEWER,
+        ),
+        Part("the columns in tiles", tiles, "fewer features or rows"),
+        Part(
+            "the sparse entries by column", entries, "fewer features or rows", passing=2 * entries
+        ),
+        Part(
+            "histograms and the rows of a tree",
+            n_grown * (histogram * kept + m * (16 * cell_words + 4) + sets) + sent,
             "fewer leaves (max_leaf_nodes), bins (max_bins) or threads (n_jobs)",
         ),
-    ]  # fmt: skip
+    ]
 
 
 def vectors(data, n_columns, max_leaves, n_drawn, n_threads):

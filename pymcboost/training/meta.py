@@ -16,10 +16,21 @@ from pymcboost.training.parameters import values_of
 # Parameters that are not stored because they do not change the model, and parameters that are stored only if set.
 NOT_IN_MODEL = {"n_jobs", "verbose", "warm_start"}
 WHERE_SET = {
-    "scoring", "min_delta", "cv", "calibrate", "restore_priors", "interaction_cst", "monotonic_cst",
-    "decision_threshold", "categorical_features", "min_samples_category", "max_leaf_entries",
-    "leaf_levels", "feature_penalty", "threshold_penalty",
-}  # fmt: skip
+    "scoring",
+    "min_delta",
+    "cv",
+    "calibrate",
+    "restore_priors",
+    "interaction_cst",
+    "monotonic_cst",
+    "decision_threshold",
+    "categorical_features",
+    "min_samples_category",
+    "max_leaf_entries",
+    "leaf_levels",
+    "feature_penalty",
+    "threshold_penalty",
+}
 
 
 def meta_of(estimator, feature_names=None):

@@ -119,9 +119,18 @@ class TrainingSet:
 
     @classmethod
     def read(
-        cls, estimator, booster, X, y, sample_weight=None, *, init_score=None, groups=None, warm_start=False,
+        cls,
+        estimator,
+        booster,
+        X,
+        y,
+        sample_weight=None,
+        *,
+        init_score=None,
+        groups=None,
+        warm_start=False,
         initial=None,
-    ):  # fmt: skip
+    ):
         """Check and encode the rows that a user gives to ``estimator.fit``.
 
         Parameters

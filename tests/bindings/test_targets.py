@@ -8,10 +8,19 @@ from bindings.models import EXAMPLES, run, zig
 import pymcboost
 
 TARGETS = (
-    "x86_64-linux-gnu", "x86_64-linux-musl", "x86-linux-gnu", "aarch64-linux-gnu", "arm-linux-gnueabihf",
-    "riscv64-linux-gnu", "powerpc64le-linux-gnu", "s390x-linux-gnu", "x86_64-windows-gnu", "aarch64-windows-gnu",
-    "x86_64-macos", "aarch64-macos",
-)  # fmt: skip
+    "x86_64-linux-gnu",
+    "x86_64-linux-musl",
+    "x86-linux-gnu",
+    "aarch64-linux-gnu",
+    "arm-linux-gnueabihf",
+    "riscv64-linux-gnu",
+    "powerpc64le-linux-gnu",
+    "s390x-linux-gnu",
+    "x86_64-windows-gnu",
+    "aarch64-windows-gnu",
+    "x86_64-macos",
+    "aarch64-macos",
+)
 
 # Code is made for all functions, used or not: what a target cannot compile shows there alone.
 C = """

@@ -37,10 +37,26 @@ def trainer():
 def made(trainer, tmp_path_factory):
     """A folder with the programs and a model of few trees, of the bundled digits on textures."""
     folder = tmp_path_factory.mktemp("detector")
-    trainer.main([
-        "--out", str(folder), "--height", "240", "--width", "320", "--scenes", "50", "--trees", "40",
-        "--rounds", "2", "--test-scenes", "4", "--repeat", "1",
-    ])  # fmt: skip
+    trainer.main(
+        [
+            "--out",
+            str(folder),
+            "--height",
+            "240",
+            "--width",
+            "320",
+            "--scenes",
+            "50",
+            "--trees",
+            "40",
+            "--rounds",
+            "2",
+            "--test-scenes",
+            "4",
+            "--repeat",
+            "1",
+        ]
+    )
     return folder
 
 

@@ -16,7 +16,8 @@ from unittest import mock
 from cli.programs import call
 
 from pymcboost.cli.console import EXIT_CODES, Formatter
-from pymcboost.cli.options import TABLE, add_algorithm_options, get_algorithm, option_of, table_text
+from pymcboost.cli.option_names import TABLE
+from pymcboost.cli.options import add_algorithm_options, get_algorithm, option_of, table_text
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import PUBLIC
 

@@ -25,8 +25,11 @@ MODELS = [
     "mcboost --layout interval",
     "vector-tree --calibrate none --min-samples-leaf 1",
 ]
-MACHINES = ["hingeboost", *(f"hingeboost -t {kernel} --scale -g 0.3 -r 1 -d 2" for kernel in (0, 1, 2, 5)),
-            "hingeboost -t 2 --calibrate temperature"]  # fmt: skip
+MACHINES = [
+    "hingeboost",
+    *(f"hingeboost -t {kernel} --scale -g 0.3 -r 1 -d 2" for kernel in (0, 1, 2, 5)),
+    "hingeboost -t 2 --calibrate temperature",
+]
 
 
 def dumped(path, cwd):
@@ -146,8 +149,10 @@ def test_scores_follow_from_the_dump(files, tmp_path, options):
     assert about[4:] == [model.ensemble.bias.tolist(), model.meta]
     if found["kind"] == "trees":
         assert (len(found["trees"]), sum(found["rounds"]), len(found["rounds"])) == (
-            model.n_learners, model.n_learners, model.n_rounds,
-        )  # fmt: skip
+            model.n_learners,
+            model.n_learners,
+            model.n_rounds,
+        )
 
 
 def test_the_page_names_every_key(files, tmp_path):

@@ -162,9 +162,10 @@ PIBOOST = {
 }
 OF_LABELS = CLASSIC | {
     "decision_threshold": [
-        ("--multilabel --decision-threshold 0.3", 0.3), ("--multilabel --decision-threshold f1", "f1"),
+        ("--multilabel --decision-threshold 0.3", 0.3),
+        ("--multilabel --decision-threshold f1", "f1"),
     ],
-}  # fmt: skip
+}
 
 TABLES = {
     "mcboost": GIVEN,

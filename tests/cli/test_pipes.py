@@ -49,9 +49,23 @@ def test_a_model_whose_reader_has_gone_is_saved(tmp_path, files, path):
     reader, writer = os.pipe()
     os.close(reader)
     done = subprocess.run(
-        [*command("train"), "-a", "mart", "-n", str(ROUNDS), "--min-samples-leaf", "1", "train.svm", path],
-        cwd=case.work, env=environment(), stdout=writer, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [
+            *command("train"),
+            "-a",
+            "mart",
+            "-n",
+            str(ROUNDS),
+            "--min-samples-leaf",
+            "1",
+            "train.svm",
+            path,
+        ],
+        cwd=case.work,
+        env=environment(),
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     os.close(writer)
     assert done.returncode == 4
     (name,) = case.new()

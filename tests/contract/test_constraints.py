@@ -269,10 +269,16 @@ def test_columns_by_name():
     ).fit(frame, y)
     assert found.n_estimators_ > 0
     for wrong, message in (
-        ({"monotonic_cst": {"sise": (2, 1)}}, "monotonic_cst: 'sise' is not a column; .*0 to 4, .*'age', 'size'"),
+        (
+            {"monotonic_cst": {"sise": (2, 1)}},
+            "monotonic_cst: 'sise' is not a column; .*0 to 4, .*'age', 'size'",
+        ),
         ({"interaction_cst": [["age", "sise"]]}, "interaction_cst: 'sise' is not a column"),
-        ({"monotonic_cst": {"age": (2, 1), 0: (2, -1)}}, "gives column 0 twice, by number and by name"),
-    ):  # fmt: skip
+        (
+            {"monotonic_cst": {"age": (2, 1), 0: (2, -1)}},
+            "gives column 0 twice, by number and by name",
+        ),
+    ):
         with pytest.raises(ValueError, match=message):
             VectorTreeBoostClassifier(**PLAIN, **wrong).fit(frame, y)
 

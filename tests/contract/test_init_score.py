@@ -19,9 +19,13 @@ from pymcboost.export import from_sklearn
 from pymcboost.model.init_scores import init_scores
 
 TAKERS = [
-    "VectorTreeBoostClassifier", "LogitBoostClassifier", "MartClassifier", "ABCLogitBoostClassifier",
-    "ABCMartClassifier", "MCBoostClassifier",
-]  # fmt: skip
+    "VectorTreeBoostClassifier",
+    "LogitBoostClassifier",
+    "MartClassifier",
+    "ABCLogitBoostClassifier",
+    "ABCMartClassifier",
+    "MCBoostClassifier",
+]
 # Nothing is drawn, and every round of trees with a base class searches for it: rounds do not depend on their numbers.
 ALL = {"max_features": 1.0, "subsample": 1.0, "gap": 1, "warmup_rounds": 0}
 
@@ -196,9 +200,15 @@ def test_validation_sets_begin_at_theirs(name):
     how = {"early_stopping": True, "n_iter_no_change": 3, "scoring": ["error", "log_loss"]}
     own = [TrainingLoss()]
     model = made(name, n_estimators=20, **how).fit(
-        X, y, init_score=scores, X_val=X_val, y_val=y_val, init_score_val=scores_val, callbacks=own,
+        X,
+        y,
+        init_score=scores,
+        X_val=X_val,
+        y_val=y_val,
+        init_score_val=scores_val,
+        callbacks=own,
         validation_sets={"other": (X, y, None, scores)},
-    )  # fmt: skip
+    )
     t = model.n_estimators_
     history = model.history_
     scored = (

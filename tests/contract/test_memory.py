@@ -19,9 +19,17 @@ from pymcboost.training import memory
 NEAR = 1.3
 SMALL = 4e6
 TREES = (
-    "mcboost", "piboost", "samme", "adaboost-m2", "adaboost-ml", "adaboost-mh", "adaboost-mo", "adaboost-ecc",
-    "gentleboost", "gradboost",
-)  # fmt: skip
+    "mcboost",
+    "piboost",
+    "samme",
+    "adaboost-m2",
+    "adaboost-ml",
+    "adaboost-mh",
+    "adaboost-mo",
+    "adaboost-ecc",
+    "gentleboost",
+    "gradboost",
+)
 MORE = {
     "mcboost": [{"loss": "log"}],
     "multiboost": [{"solver": "lbfgs"}],

@@ -291,9 +291,13 @@ def test_models_made_from_others_keep_it():
     X, y = with_gaps((3, 1))
     model = VectorTreeBoostClassifier(**HOW).fit(X, y).model_
     for other in (
-        model.truncate(2), model.with_temperature(2.0), model.reweighted([1, 2, 1]), model.relabelled(list("abc")),
-        Model.from_bytes(model.to_bytes(layout="packed", leaves="int8")), model.with_early_exit("certified"),
-    ):  # fmt: skip
+        model.truncate(2),
+        model.with_temperature(2.0),
+        model.reweighted([1, 2, 1]),
+        model.relabelled(list("abc")),
+        Model.from_bytes(model.to_bytes(layout="packed", leaves="int8")),
+        model.with_early_exit("certified"),
+    ):
         assert other.missing_columns == [1]
 
 

@@ -69,8 +69,10 @@ def numbers(tag, code, *values):
 @pytest.mark.parametrize("decoder", [1, 2])
 def test_a_code_without_columns_is_refused(tmp_path, decoder):
     """The decoders divide by the number of columns."""
-    empty = [numbers(tag, "f" if tag in ("THRS", "LEAF", "CODE") else "B")
-             for tag in ("TSIZ", "FEAT", "THRS", "RGHT", "LEAF", "TCLS", "CODE", "RNDS")]  # fmt: skip
+    empty = [
+        numbers(tag, "f" if tag in ("THRS", "LEAF", "CODE") else "B")
+        for tag in ("TSIZ", "FEAT", "THRS", "RGHT", "LEAF", "TCLS", "CODE", "RNDS")
+    ]
     rest = [numbers("BIAS", "f", 0, 0), numbers("LABI", "q", 0, 1)]
     path = tmp_path / "m.mcb"
     path.write_bytes(
@@ -197,9 +199,16 @@ def test_an_endless_pipe_is_read_no_further_than_its_header_says(model):
 def test_only_leftovers_of_our_own_are_removed(model):
     """Not a backup that looks a little like one, nor anything but a regular file with one name."""
     folder, saved = model.parent, load_model(model)
-    kept = ["model.mcb.tmp-my-backup-01", "model.mcb.tmp-0123456789AB", "model.mcb.tmp-0123456789abc",
-            "model.mcb.tmp-0123456789a", "xmodel.mcb.tmp-0123456789ab", "modelxmcb.tmp-0123456789ab",
-            "model.mcb.tmp-0123456789ab.bz2", "victim"]  # fmt: skip
+    kept = [
+        "model.mcb.tmp-my-backup-01",
+        "model.mcb.tmp-0123456789AB",
+        "model.mcb.tmp-0123456789abc",
+        "model.mcb.tmp-0123456789a",
+        "xmodel.mcb.tmp-0123456789ab",
+        "modelxmcb.tmp-0123456789ab",
+        "model.mcb.tmp-0123456789ab.bz2",
+        "victim",
+    ]
     for name in kept:
         (folder / name).write_text("keep")
     (folder / "model.mcb.tmp-00000000000a").symlink_to("victim")
@@ -827,10 +836,13 @@ def test_models_do_not_depend_on_what_numpy_and_blas_know_of_the_cpu(project_roo
     sets = [project_root / "data" / "wine.libsvm"]
     found = [
         subprocess.run(
-            [sys.executable, "-c", TRAININGS, *sets], env=environment(OPENBLAS_NUM_THREADS="1", **cpu),
-            capture_output=True, text=True, check=True,
+            [sys.executable, "-c", TRAININGS, *sets],
+            env=environment(OPENBLAS_NUM_THREADS="1", **cpu),
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout.splitlines()
         for cpu in ({}, OLD_CPU)
-    ]  # fmt: skip
+    ]
     assert len(found[0]) == 11
     assert found[0] == found[1]

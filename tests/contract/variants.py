@@ -40,8 +40,15 @@ for name, changed in (
         f"{name.title()}HingeBoost", get_class("hingeboost"), **changed, random_state=0
     )
 for name in (
-    "adaboost-m2", "adaboost-mh", "adaboost-ml", "adaboost-mo", "gentleboost", "gradboost", "piboost", "samme",
-):  # fmt: skip
+    "adaboost-m2",
+    "adaboost-mh",
+    "adaboost-ml",
+    "adaboost-mo",
+    "gentleboost",
+    "gradboost",
+    "piboost",
+    "samme",
+):
     ALGORITHMS[f"{name}-of-trees"] = with_defaults(
         f"{get_class(name).__name__}OfTrees",
         get_class(name),
@@ -55,9 +62,20 @@ ALGORITHMS["multiboost-log"] = with_defaults(
 # An algorithm of each base class of boosters and estimators, and of each kind of model. What they have from the same
 # code, the quick run tests with these: the marker `families`.
 FAMILIES = (
-    "abc-mart", "adaboost-ecc", "adaboost-mh", "gradboost", "hingeboost", "hingeboost-rbf", "jointboost", "logitboost",
-    "mcboost", "multiboost", "multiboost-cw-stagewise", "samme-of-trees", "vector-tree",
-)  # fmt: skip
+    "abc-mart",
+    "adaboost-ecc",
+    "adaboost-mh",
+    "gradboost",
+    "hingeboost",
+    "hingeboost-rbf",
+    "jointboost",
+    "logitboost",
+    "mcboost",
+    "multiboost",
+    "multiboost-cw-stagewise",
+    "samme-of-trees",
+    "vector-tree",
+)
 # Nothing that goes by the numbers of the rows.
 ALL_ROWS = {"subsample": 1.0, "min_relative_gain": 0.0, "calibrate": None}
 

@@ -39,19 +39,32 @@ def random_trees(rng, form, sizes=(0, 1, 2, 3, 5, 8)):
     if base is not None:
         base[0] = -1
     return Trees(
-        np.cumsum([0, *sizes]), rng.integers(0, D, s), rng.integers(-1, 2, s).astype(np.float32), rng.random(s) < 0.5,
+        np.cumsum([0, *sizes]),
+        rng.integers(0, D, s),
+        rng.integers(-1, 2, s).astype(np.float32),
+        rng.random(s) < 0.5,
         np.array([step for size in sizes for step in shape(rng, size)], dtype=np.int64),
-        rng.normal(size=(s + t, K) if vector else s + t).astype(np.float32), cls, base, np.array([0, 2, t]),
-        rng.normal(size=K).astype(np.float32), D, code,
-    )  # fmt: skip
+        rng.normal(size=(s + t, K) if vector else s + t).astype(np.float32),
+        cls,
+        base,
+        np.array([0, 2, t]),
+        rng.normal(size=K).astype(np.float32),
+        D,
+        code,
+    )
 
 
 def random_stumps(rng, n=6):
     left = rng.normal(size=(n, K)).astype(np.float32) if n > 3 else None
     return Stumps(
-        rng.integers(0, D, n), rng.integers(-1, 2, n).astype(np.float32), rng.random(n) < 0.5,
-        rng.normal(size=(n, K)).astype(np.float32), left, rng.normal(size=K).astype(np.float32), D,
-    )  # fmt: skip
+        rng.integers(0, D, n),
+        rng.integers(-1, 2, n).astype(np.float32),
+        rng.random(n) < 0.5,
+        rng.normal(size=(n, K)).astype(np.float32),
+        left,
+        rng.normal(size=K).astype(np.float32),
+        D,
+    )
 
 
 def rows(rng, m):
@@ -176,10 +189,18 @@ def part_of(e, begin, end):
     splits = slice(e.offset[begin], e.offset[end])
     leaves = slice(e.offset[begin] + begin, e.offset[end] + end)
     return Trees(
-        e.offset[begin : end + 1] - e.offset[begin], e.feature[splits], e.threshold[splits], e.nan_left[splits],
-        e.right[splits], e.leaf[leaves], *(None if a is None else a[begin:end] for a in (e.cls, e.base)),
-        np.arange(end - begin + 1), np.zeros(K, dtype=np.float32), D, e.code,
-    )  # fmt: skip
+        e.offset[begin : end + 1] - e.offset[begin],
+        e.feature[splits],
+        e.threshold[splits],
+        e.nan_left[splits],
+        e.right[splits],
+        e.leaf[leaves],
+        *(None if a is None else a[begin:end] for a in (e.cls, e.base)),
+        np.arange(end - begin + 1),
+        np.zeros(K, dtype=np.float32),
+        D,
+        e.code,
+    )
 
 
 @pytest.mark.parametrize("form", FORMS[:4])
@@ -203,10 +224,18 @@ def test_many_trees_are_the_sum_of_few(form):
 def chain(d, rng):
     """One tree that is a chain: a path of d different features."""
     return Trees(
-        np.array([0, d]), rng.permutation(d), np.zeros(d, dtype=np.float32), np.zeros(d, dtype=bool),
-        np.ones(d, dtype=np.int64), rng.normal(size=(d + 1, 2)).astype(np.float32), None, None, np.array([0, 1]),
-        np.zeros(2, dtype=np.float32), d,
-    )  # fmt: skip
+        np.array([0, d]),
+        rng.permutation(d),
+        np.zeros(d, dtype=np.float32),
+        np.zeros(d, dtype=bool),
+        np.ones(d, dtype=np.int64),
+        rng.normal(size=(d + 1, 2)).astype(np.float32),
+        None,
+        None,
+        np.array([0, 1]),
+        np.zeros(2, dtype=np.float32),
+        d,
+    )
 
 
 def test_long_paths_by_their_definition():

@@ -137,11 +137,14 @@ def test_powers_of_the_polynomial_kernel(degree):
 def test_models_do_not_depend_on_what_numpy_and_blas_know_of_the_cpu():
     found = [
         subprocess.run(
-            [sys.executable, "-c", TRAININGS], env=os.environ | {"OPENBLAS_NUM_THREADS": "1"} | cpu,
-            capture_output=True, text=True, check=True,
+            [sys.executable, "-c", TRAININGS],
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1"} | cpu,
+            capture_output=True,
+            text=True,
+            check=True,
         ).stdout
         for cpu in ({}, OLD_CPU)
-    ]  # fmt: skip
+    ]
     assert found[0].count("\n") == 26
     assert found[0] == found[1]
 

@@ -339,9 +339,11 @@ def test_a_solve_that_fails_says_so(monkeypatch):
     for machine in (DenseKernel(400, block_of(X, "linear")), LinearRows(X)):
         found = machine.solve(sign, d, 10.0, 1e-9)
         assert found.short and found.violation > 1e-9
-    monkeypatch.setattr(LibsvmKernel, "_train", lambda self, labels, address, c, tol: (
-        np.concatenate((np.zeros(400), [c, -c])), 0.0, 0
-    ))  # fmt: skip
+    monkeypatch.setattr(
+        LibsvmKernel,
+        "_train",
+        lambda self, labels, address, c, tol: (np.concatenate((np.zeros(400), [c, -c])), 0.0, 0),
+    )
     assert LibsvmKernel(400, block_of(X, "linear")).solve(sign, d, 10.0, 1e-3).short
 
 
@@ -668,9 +670,15 @@ def test_the_stage_objective_never_rises(init, allow_zero, C, kernel):
 
     X, y = blobs()
     model = Watched(
-        n_estimators=25, C=C, kernel=kernel, init=init, allow_zero=allow_zero, random_state=0, tol=1e-6,
+        n_estimators=25,
+        C=C,
+        kernel=kernel,
+        init=init,
+        allow_zero=allow_zero,
+        random_state=0,
+        tol=1e-6,
         solver="coordinate",
-    ).fit(X, y)  # fmt: skip
+    ).fit(X, y)
     history = model.history_
     for trace in traces:
         assert (np.diff(trace) <= 1e-5 * trace[0]).all()

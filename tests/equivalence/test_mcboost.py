@@ -159,7 +159,7 @@ def test_trials_in_units(dtype):
     factors = aligned_zeros((3, K, 8), dtype)
     _weights.log_units(
         Q, h, weight, starts, classes, plus, minus, factors, by, room(starts, 1, 4, 8), out, 2
-    )  # fmt: skip
+    )
     y = np.repeat(np.arange(K), 60)
     q = Q[0, :, :K] * np.where(h[:, None] > 0, plus[y], minus[y]).astype(dtype)
     rest = 1 / (1 + q)

@@ -622,9 +622,16 @@ def test_cold_starts_with_weights_threads_and_early_stopping(loss, K, weak_learn
 
     def fit(X, y, weight, **more):
         model = MultiBoostClassifier(
-            loss=loss, n_estimators=12, C=1e5, solver="lbfgs-cold", tol=0, weak_learner=weak_learner, max_leaf_nodes=4,
-            random_state=0, **more,
-        )  # fmt: skip
+            loss=loss,
+            n_estimators=12,
+            C=1e5,
+            solver="lbfgs-cold",
+            tol=0,
+            weak_learner=weak_learner,
+            max_leaf_nodes=4,
+            random_state=0,
+            **more,
+        )
         return model.fit(X, y, sample_weight=weight)
 
     model = fit(X, y, weight)

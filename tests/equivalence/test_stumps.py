@@ -106,8 +106,12 @@ def check(X, data, blocks, a, exactly=False, n_threads=1):
     assert true_edge >= edge * (1 - 1e-5)
     if exactly:
         assert (fit.feature, fit.threshold, fit.nan_left, fit.cls, fit.polarity) == (
-            feature, threshold, nan_left, cls, np.sign(signed),
-        )  # fmt: skip
+            feature,
+            threshold,
+            nan_left,
+            cls,
+            np.sign(signed),
+        )
 
 
 @pytest.mark.parametrize("K", [2, 3, 4, 5, 8, 10, 17, 40])
@@ -172,8 +176,9 @@ def test_every_store_is_met():
     data, _, _ = setting(X, rng.integers(0, 6, 3000), 6, rng)
     assert {type(store) for store in data.stores} == {Tiles, Lists, Sorted}
     assert {np.dtype(np.float64), np.dtype(np.float32)} == {
-        data.dtype, setting(np.repeat(X, 20, axis=0), rng.integers(0, 6, 60000), 6, rng)[0].dtype,
-    }  # fmt: skip
+        data.dtype,
+        setting(np.repeat(X, 20, axis=0), rng.integers(0, 6, 60000), 6, rng)[0].dtype,
+    }
 
 
 def test_bundled_bytes():

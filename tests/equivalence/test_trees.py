@@ -1632,10 +1632,22 @@ def test_drawn_features_alone(values, m, words, weighted):
         np.arange(len(data.column)) % 4 > 0,
     )
     shared = {"cell_words": words, "modes": modes}
-    for key, more in enumerate((
-        {}, {"share": 0.05, "sample": sample}, {"share": 0.3, "active": active}, {"share": 0.02, "sample": sample[:9]},
-        {"share": 0.4, "sample": sample, "l2": 1.0, "min_hessian": 0.5, "min_gain": 1e-3, "least": 5},
-    )):  # fmt: skip
+    for key, more in enumerate(
+        (
+            {},
+            {"share": 0.05, "sample": sample},
+            {"share": 0.3, "active": active},
+            {"share": 0.02, "sample": sample[:9]},
+            {
+                "share": 0.4,
+                "sample": sample,
+                "l2": 1.0,
+                "min_hessian": 0.5,
+                "min_gain": 1e-3,
+                "least": 5,
+            },
+        )
+    ):
         check(data, X, S, jobs, key=key, **{"share": 0.1, **more}, **shared)
         check(data, X, ties, jobs, key=key, **{"share": 0.1, **more}, **shared)
     if words == 2:

@@ -139,13 +139,27 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
         take = max(1, round(settings["max_features"] * pool))
         least, mean = gain_bounds(loss, settings)
         expected, expected_leaf = twin.grow(
-            bins, data.columns.n_bins, data.columns.has_missing, A, on.lanes, on.n_columns, key, take,
+            bins,
+            data.columns.n_bins,
+            data.columns.has_missing,
+            A,
+            on.lanes,
+            on.n_columns,
+            key,
+            take,
             settings["max_leaves"],
-            settings["max_depth"], loss.least(settings["min_samples_leaf"]), settings.get("subsample", 1.0), pool,
-            least / on.gain_unit, learners[0][1]._least_levels, data.row_number,
-            level_cost=learners[0][1]._level_cost() / on.gain_unit, row_error=on.row_error,
-            rows_per_weight=on.rows_per_weight, min_subtree_gain=mean / on.gain_unit,
-        )  # fmt: skip
+            settings["max_depth"],
+            loss.least(settings["min_samples_leaf"]),
+            settings.get("subsample", 1.0),
+            pool,
+            least / on.gain_unit,
+            learners[0][1]._least_levels,
+            data.row_number,
+            level_cost=learners[0][1]._level_cost() / on.gain_unit,
+            row_error=on.row_error,
+            rows_per_weight=on.rows_per_weight,
+            min_subtree_gain=mean / on.gain_unit,
+        )
         for splits, leaf, _ in results:
             assert splits == expected
             np.testing.assert_array_equal(leaf, expected_leaf)
@@ -377,9 +391,21 @@ def test_new_features_and_thresholds_lower_gains(kind, sparse):
         for a, b in zip(first, first[1:], strict=False)
     ]
     expected, expected_leaf = twin.grow(
-        bins, columns.n_bins, columns.has_missing, A, trees._searched.lanes, trees._searched.n_columns, 7,
-        max(1, round(0.5 * len(bins))), 12, None, loss.least(2), worth=reuse._worth, used=used, new_worth=0.6,
-    )  # fmt: skip
+        bins,
+        columns.n_bins,
+        columns.has_missing,
+        A,
+        trees._searched.lanes,
+        trees._searched.n_columns,
+        7,
+        max(1, round(0.5 * len(bins))),
+        12,
+        None,
+        loss.least(2),
+        worth=reuse._worth,
+        used=used,
+        new_worth=0.6,
+    )
     assert splits == expected
     np.testing.assert_array_equal(leaf, expected_leaf)
     plain = grown(data, *learner(data, "softmax", rng=np.random.default_rng(3)), 7)[0]
@@ -474,9 +500,18 @@ def test_two_classes_are_a_binary_mart_tree():
     one_class = aligned_zeros((m, 4), np.int64)
     one_class[:, 1:3] = A[:, 1:3]
     expected, expected_leaf = twin.grow(
-        bins_of(data, X), data.columns.n_bins, data.columns.has_missing, one_class, 4, 2, 1, data.n_features, 12, None,
+        bins_of(data, X),
+        data.columns.n_bins,
+        data.columns.has_missing,
+        one_class,
+        4,
         2,
-    )  # fmt: skip
+        1,
+        data.n_features,
+        12,
+        None,
+        2,
+    )
     assert [s[:4] for s in splits] == [s[:4] for s in expected]
     np.testing.assert_array_equal(leaf, expected_leaf)
     np.testing.assert_allclose([s[4] for s in splits], [2 * s[4] for s in expected], rtol=1e-6)
@@ -510,10 +545,13 @@ def test_gradients(m, K):
         up[:, r] += step
         down[:, r] -= step
         slope = [
-            (twin.loss_of(down[j : j + 1], data.y[j : j + 1], np.ones(1))
-             - twin.loss_of(up[j : j + 1], data.y[j : j + 1], np.ones(1))) / (2 * step)
+            (
+                twin.loss_of(down[j : j + 1], data.y[j : j + 1], np.ones(1))
+                - twin.loss_of(up[j : j + 1], data.y[j : j + 1], np.ones(1))
+            )
+            / (2 * step)
             for j in i
-        ]  # fmt: skip
+        ]
         np.testing.assert_allclose(
             slope, expected[i, r], rtol=1e-4, atol=1e-6 * np.abs(expected).max()
         )

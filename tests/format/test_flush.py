@@ -44,12 +44,15 @@ def strict_splits(values):
     """A file of XGBoost: a tree for each value v, whose leaf is 1 where x < v, and -1 elsewhere; binary."""
     trees = [
         {
-            "tree_param": {"num_nodes": "3", "size_leaf_vector": "1"}, "split_indices": [0, 0, 0],
-            "left_children": [1, -1, -1], "right_children": [2, -1, -1], "default_left": [1, 0, 0],
+            "tree_param": {"num_nodes": "3", "size_leaf_vector": "1"},
+            "split_indices": [0, 0, 0],
+            "left_children": [1, -1, -1],
+            "right_children": [2, -1, -1],
+            "default_left": [1, 0, 0],
             "split_conditions": [float(value), 1.0, -1.0],
         }
         for value in values
-    ]  # fmt: skip
+    ]
     inner = {
         "trees": trees,
         "tree_info": [0] * len(trees),

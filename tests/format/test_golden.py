@@ -40,8 +40,13 @@ def test_golden(name):
     assert model.layout == (name.split("-")[1] if model.kind in (2, 7) else "list")
     if model.kind != 2:
         again = type(model).from_ensemble(
-            model.ensemble, model.classes_, link=model.link, meta=model.meta, layout=model.layout, leaves=model.leaves
-        )  # fmt: skip
+            model.ensemble,
+            model.classes_,
+            link=model.link,
+            meta=model.meta,
+            layout=model.layout,
+            leaves=model.leaves,
+        )
         again = again.with_temperature(model.temperature)
         again = again._changed(**{tag: model._sections().get(tag) for tag in ("calb", *file.EARLY)})
         again = again.with_thresholds(model.thresholds) if model.link == "sigmoid" else again

@@ -888,8 +888,20 @@ def test_where_is_said():
 
 def test_tampering_twin_writes_the_same_bytes():
     every = (
-        LIST, TEXT, TABLE, TREES, VECTOR, LINEAR, KERNEL, RBF, CODED, CALIBRATED, EXITS, LABELS, SETS,
-    )  # fmt: skip
+        LIST,
+        TEXT,
+        TABLE,
+        TREES,
+        VECTOR,
+        LINEAR,
+        KERNEL,
+        RBF,
+        CODED,
+        CALIBRATED,
+        EXITS,
+        LABELS,
+        SETS,
+    )
     for data in every:
         assert parse(data).to_bytes() == data
 

@@ -125,10 +125,14 @@ def fewest_errors(stumps, y, K, w):
     right_of = (stumps.h > 0) @ Y
     left_of = (stumps.h < 0) @ Y
     same = np.eye(K, dtype=bool)
-    best = np.concatenate([
-        np.where(same, -1.0, left_of[i : i + 100, :, None] + right_of[i : i + 100, None, :]).max(axis=(1, 2))
-        for i in range(0, len(stumps.h), 100)
-    ])  # fmt: skip
+    best = np.concatenate(
+        [
+            np.where(
+                same, -1.0, left_of[i : i + 100, :, None] + right_of[i : i + 100, None, :]
+            ).max(axis=(1, 2))
+            for i in range(0, len(stumps.h), 100)
+        ]
+    )
     j = stumps.first_best(best)
     good = np.where(same, -1.0, left_of[j][:, None] + right_of[j])
     first = np.flatnonzero(good.ravel() * TIE >= best[j])[0]

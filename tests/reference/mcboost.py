@@ -47,9 +47,14 @@ def coefficients(F, y, h, loss, nu, sample_weight, cap):
     """The minimiser over 0 <= w <= cap with min(w) = 0, by L-BFGS-B."""
     K = F.shape[1]
     found = minimize(
-        objective, np.zeros(K), args=(F, y, h, loss, nu, sample_weight), jac=gradient, method="L-BFGS-B",
-        bounds=[(0, cap)] * K, options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-12, "maxcor": 30},
-    )  # fmt: skip
+        objective,
+        np.zeros(K),
+        args=(F, y, h, loss, nu, sample_weight),
+        jac=gradient,
+        method="L-BFGS-B",
+        bounds=[(0, cap)] * K,
+        options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-12, "maxcor": 30},
+    )
     return found.x - found.x.min()
 
 

@@ -53,9 +53,14 @@ def violations(w, slope, cap):
 def minimiser(H, y, owner, K, s, nu, cap, loss="exp"):
     """All coefficients by L-BFGS-B."""
     found = minimize(
-        objective, np.zeros(len(H)), args=(H, y, owner, K, s, nu, loss), jac=slopes, method="L-BFGS-B",
-        bounds=[(0, cap)] * len(H), options={"maxiter": 20000, "maxfun": 100000, "ftol": 1e-15, "gtol": 1e-9},
-    )  # fmt: skip
+        objective,
+        np.zeros(len(H)),
+        args=(H, y, owner, K, s, nu, loss),
+        jac=slopes,
+        method="L-BFGS-B",
+        bounds=[(0, cap)] * len(H),
+        options={"maxiter": 20000, "maxfun": 100000, "ftol": 1e-15, "gtol": 1e-9},
+    )
     return found.x
 
 
@@ -64,10 +69,13 @@ def cold_start(H, y, owner, K, nu, cap, loss):
     p = len(y) * (K - 1)
     s = np.ones(len(y))
     found = minimize(
-        lambda w: objective(w, H, y, owner, K, s, nu, loss) / p, np.zeros(len(H)),
-        jac=lambda w: slopes(w, H, y, owner, K, s, nu, loss) / p, method="L-BFGS-B", bounds=[(0, cap)] * len(H),
+        lambda w: objective(w, H, y, owner, K, s, nu, loss) / p,
+        np.zeros(len(H)),
+        jac=lambda w: slopes(w, H, y, owner, K, s, nu, loss) / p,
+        method="L-BFGS-B",
+        bounds=[(0, cap)] * len(H),
         options={"maxiter": 100, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-5, "maxls": 50},
-    )  # fmt: skip
+    )
     return found.x
 
 

@@ -291,9 +291,25 @@ def job_key(key, k, b, n_classes):
 
 
 def grow(
-    view, g, h, n, *, least=1, max_leaves=20, max_depth=0, real=np.float64, rows=None, columns=None, share=0.0, l2=0.0,
-    least_h=0, min_gain=0.0, take=0, key=0, h_error=-1.0,
-):  # fmt: skip
+    view,
+    g,
+    h,
+    n,
+    *,
+    least=1,
+    max_leaves=20,
+    max_depth=0,
+    real=np.float64,
+    rows=None,
+    columns=None,
+    share=0.0,
+    l2=0.0,
+    least_h=0,
+    min_gain=0.0,
+    take=0,
+    key=0,
+    h_error=-1.0,
+):
     """The tree grown best-first on the integers g, h and n of the rows; among equal gains the older node is split.
 
     Only nodes with more than the ``share`` of the h of all rows are split. ``take``: features that a node draws, 0 for
@@ -452,9 +468,20 @@ class Boosting:
     """
 
     def __init__(
-        self, view, y, weight, n_classes, *, counts, shrinkage=0.1, least=1.0, l2_regularization=0.0, min_gain=0.0,
-        min_hessian_leaf=0.0, **options,
-    ):  # fmt: skip
+        self,
+        view,
+        y,
+        weight,
+        n_classes,
+        *,
+        counts,
+        shrinkage=0.1,
+        least=1.0,
+        l2_regularization=0.0,
+        min_gain=0.0,
+        min_hessian_leaf=0.0,
+        **options,
+    ):
         self.view = view
         self.y = y
         self.weight = np.asarray(weight, dtype=float)
@@ -477,10 +504,15 @@ class Boosting:
         of_g, of_h = 2.0**45 / wg, 2.0**37 / wh
         ints = rounded(g, h, self.weight, self.counts, (of_g, of_h, unit), 2)
         tree = grow(
-            self.view, *ints, least=max(1, self.least * unit), l2=0.0 if self.counts else self.l2 * of_h,
-            least_h=self.min_hessian * of_h, min_gain=self.min_gain * of_g**2 / of_h,
-            h_error=0.0 if self.counts and (self.weight == 1).all() else 1.0, **self.options,
-        )  # fmt: skip
+            self.view,
+            *ints,
+            least=max(1, self.least * unit),
+            l2=0.0 if self.counts else self.l2 * of_h,
+            least_h=self.min_hessian * of_h,
+            min_gain=self.min_gain * of_g**2 / of_h,
+            h_error=0.0 if self.counts and (self.weight == 1).all() else 1.0,
+            **self.options,
+        )
         factor = self.shrinkage * (1 if b >= 0 else (self.K - 1) / self.K)
         leaf = np.empty(len(self.y), dtype=int)
         for j, rows in enumerate(tree.leaf_rows):

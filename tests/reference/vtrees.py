@@ -311,9 +311,31 @@ def _across(sums, weights, inside):
     return across
 
 
-def grow(bins, n_bins, has_missing, A, lanes, n_classes, key, take, max_leaves, max_depth, least, share=1.0,
-         pool=None, min_gain=0.0, least_levels=None, number=None, worth=None, used=None, new_worth=1.0,
-         level_cost=0.0, row_error=0.0, rows_per_weight=0.0, min_subtree_gain=0.0):  # fmt: skip
+def grow(
+    bins,
+    n_bins,
+    has_missing,
+    A,
+    lanes,
+    n_classes,
+    key,
+    take,
+    max_leaves,
+    max_depth,
+    least,
+    share=1.0,
+    pool=None,
+    min_gain=0.0,
+    least_levels=None,
+    number=None,
+    worth=None,
+    used=None,
+    new_worth=1.0,
+    level_cost=0.0,
+    row_error=0.0,
+    rows_per_weight=0.0,
+    min_subtree_gain=0.0,
+):
     """One tree on integers A (m, width): (splits in preorder, leaf of every row).
 
     Subtrees whose splits gain less than ``min_subtree_gain`` on average become leaves, from the bottom up.

@@ -252,9 +252,12 @@ def test_other_frames(library, fitted):
 def test_which_columns_are_categories():
     X, _ = frame()
     for wanted, columns in (
-        ("from_dtype", [0, 1]), (["code", "colour"], [0, 2]), ([2, 0], [0, 2]), ([True, True, False, False], [0, 1]),
+        ("from_dtype", [0, 1]),
+        (["code", "colour"], [0, 2]),
+        ([2, 0], [0, 2]),
+        ([True, True, False, False], [0, 1]),
         ([-1, 1], None),
-    ):  # fmt: skip
+    ):
         if columns is None:
             with pytest.raises(
                 ValueError, match="'number' holds -?[0-9.]+; .* must be integer codes"
@@ -622,8 +625,9 @@ def test_what_needs_thresholds_refuses_sets_of_other_trees(name):
     model = getattr(pymcboost, name)(n_estimators=3, categorical_features=WANTED).fit(X, y).model_
     codes = model.categories.encoded(X).to_numpy(np.float32)
     for ask in (
-        lambda: to_onnx(model), lambda: integer_labels(model, "int16", codes),
-    ):  # fmt: skip
+        lambda: to_onnx(model),
+        lambda: integer_labels(model, "int16", codes),
+    ):
         with pytest.raises(
             ValueError, match="need a threshold in every split, but this model has categories"
         ):

@@ -116,9 +116,11 @@ def test_numbers_of_classes(cls, K, params):
 def test_weights(cls, kind):
     X, y = rows(2500)
     rng = np.random.default_rng(4)
-    weight = rng.uniform(0, 5, len(y)) * (rng.random(len(y)) < 0.8) if kind == "with zeros" else np.exp(
-        rng.normal(0, 8, len(y))
-    )  # fmt: skip
+    weight = (
+        rng.uniform(0, 5, len(y)) * (rng.random(len(y)) < 0.8)
+        if kind == "with zeros"
+        else np.exp(rng.normal(0, 8, len(y)))
+    )
     parts = parts_of(len(y), 3, "random", rng)
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
     check(cls, X, y, parts, weight)
@@ -228,8 +230,14 @@ def test_trainings_that_end_at_machine_accuracy(cls):
     """Gradients far below the first units of the sums; all workers end in the same round."""
     X, y = rows(300)
     one = check(
-        cls, X, y, parts_of(300, 2, "even", None), n_estimators=60, learning_rate=1.0, max_leaf_nodes=50
-    )  # fmt: skip
+        cls,
+        X,
+        y,
+        parts_of(300, 2, "even", None),
+        n_estimators=60,
+        learning_rate=1.0,
+        max_leaf_nodes=50,
+    )
     assert one.n_estimators_ < 60
 
 

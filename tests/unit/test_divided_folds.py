@@ -122,8 +122,12 @@ def test_rows_beyond_a_bound_are_drawn(monkeypatch):
         "smallest",
         lambda *args, take: seen.append(take.tolist()) or old(*args, take=take),
     )
-    model = check(lambda: LogitBoostClassifier(n_estimators=5, random_state=0, n_jobs=1), X, y,
-                  parts=[divisions(9000)["random"]])  # fmt: skip
+    model = check(
+        lambda: LogitBoostClassifier(n_estimators=5, random_state=0, n_jobs=1),
+        X,
+        y,
+        parts=[divisions(9000)["random"]],
+    )
     assert [1024] in seen
     assert model.temperature is not None
 
@@ -215,8 +219,12 @@ def test_an_error_in_a_fold_is_one_on_all_workers(monkeypatch):
 
     monkeypatch.setattr(folds._Model, "finished", broken)
     own = divisions(400)["even"]
-    errors = run(2, lambda workers: LogitBoostClassifier(n_estimators=5).fit(
-        X[own[workers.rank]], y[own[workers.rank]], comm=workers))  # fmt: skip
+    errors = run(
+        2,
+        lambda workers: LogitBoostClassifier(n_estimators=5).fit(
+            X[own[workers.rank]], y[own[workers.rank]], comm=workers
+        ),
+    )
     assert isinstance(errors[0], WorkerError)
     assert "a fault of one worker" in str(errors[1])
 
@@ -267,8 +275,12 @@ def test_rounds_of_rows_with_labels():
         "n_iter_no_change": 3,
         "decision_threshold": "f1",
     }
-    check(lambda: VectorTreeBoostClassifier(**params, random_state=0, n_jobs=1), X, labels,
-          parts=[divisions(400)["random"]])  # fmt: skip
+    check(
+        lambda: VectorTreeBoostClassifier(**params, random_state=0, n_jobs=1),
+        X,
+        labels,
+        parts=[divisions(400)["random"]],
+    )
 
 
 def test_scorers_that_ask_for_rows_find_no_rounds():

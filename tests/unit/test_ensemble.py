@@ -347,9 +347,13 @@ def test_coded_trees(P):
     for t in range(30):
         s = t % 4
         builder.add_tree(
-            rng.integers(5, size=s), rng.normal(size=s), rng.random(s) < 0.5, random_right(s, rng),
-            rng.normal(size=s + 1), t % P,
-        )  # fmt: skip
+            rng.integers(5, size=s),
+            rng.normal(size=s),
+            rng.random(s) < 0.5,
+            random_right(s, rng),
+            rng.normal(size=s + 1),
+            t % P,
+        )
         if t % 3 == 2:
             builder.end_round()
     whole = builder.freeze()

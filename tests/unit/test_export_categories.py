@@ -104,8 +104,12 @@ def test_lightgbms_frames(tmp_path, seed, n_classes):
         load_model(tmp_path / "m.mcb").raw_scores(test), model.raw_scores(test)
     )
     # In an array, the positions among the sorted names; LightGBM's own codes without names.
-    known = data.assign(**{name: data[name].cat.set_categories(sorted(data[name].cat.categories, key=str))
-                           for name in ("text", "whole", "many")})  # fmt: skip
+    known = data.assign(
+        **{
+            name: data[name].cat.set_categories(sorted(data[name].cat.categories, key=str))
+            for name in ("text", "whole", "many")
+        }
+    )
     np.testing.assert_array_equal(model.raw_scores(codes_of(known)), model.raw_scores(data))
     codes = from_lightgbm(booster, category_columns=[])
     assert codes.categories.names == (None, None, None)
@@ -159,8 +163,11 @@ def test_lightgbms_columns_of_categories_that_are_no_categorical_features():
         model = from_lightgbm(booster, category_columns=columns)
         assert model.categories.names[3:] == (["high", "low", "mid"], ["q"])
         agrees(model, data, booster.predict(data, raw_score=True))
-        agrees(model, data.assign(size=data["size"].cat.reorder_categories(["mid", "high", "low"])),
-               booster.predict(data, raw_score=True))  # fmt: skip
+        agrees(
+            model,
+            data.assign(size=data["size"].cat.reorder_categories(["mid", "high", "low"])),
+            booster.predict(data, raw_score=True),
+        )
     for columns, words in (
         (["text", "x"], "category_columns names 2 columns, but the data frame had 5 of categories"),
         (["none"], "there is no column 'none'"),
@@ -510,8 +517,17 @@ def random_tree(rng, splits, sets):
     chosen = [i for i in range(n) if not leaf[i] and feature[i] == 0]
     found = {i: Set(np.flatnonzero(rng.random(10) < 0.4), False) for i in chosen} if sets else {}
     value = rng.normal(size=n).astype(np.float32).astype(float)
-    return Tree(np.array(left), np.array(right), leaf, np.array(feature), rng.normal(size=n).astype(np.float32),
-                np.array(missing), value, 1, found)  # fmt: skip
+    return Tree(
+        np.array(left),
+        np.array(right),
+        leaf,
+        np.array(feature),
+        rng.normal(size=n).astype(np.float32),
+        np.array(missing),
+        value,
+        1,
+        found,
+    )
 
 
 def leaf_of(tree, x):

@@ -36,9 +36,11 @@ class Node:
             self.right = Node(rng, splits - 1 - low, d, value)
 
     def leaf(self, x, goes_left):
-        return self.value if self.value is not None else (
-            self.left if goes_left(self, x[self.feature]) else self.right
-        ).leaf(x, goes_left)  # fmt: skip
+        return (
+            self.value
+            if self.value is not None
+            else (self.left if goes_left(self, x[self.feature]) else self.right).leaf(x, goes_left)
+        )
 
     def each(self):
         return [self, *self.left.each(), *self.right.each()] if self.value is None else [self]

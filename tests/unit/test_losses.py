@@ -44,9 +44,16 @@ def blobs(m, d, K, seed):
 
 def vector_trees(data, rows, leaf_step="diagonal", max_leaves=8):
     return VectorTrees(
-        data, rows, max_leaves=max_leaves, max_depth=None, min_samples_leaf=2, max_features=1.0, leaf_step=leaf_step,
-        learning_rate=0.3, n_threads=1,
-    )  # fmt: skip
+        data,
+        rows,
+        max_leaves=max_leaves,
+        max_depth=None,
+        min_samples_leaf=2,
+        max_features=1.0,
+        leaf_step=leaf_step,
+        learning_rate=0.3,
+        n_threads=1,
+    )
 
 
 @pytest.mark.parametrize("K", [2, 5, 20])
@@ -176,9 +183,18 @@ def test_losses_of_base_classes_keep_their_digits(n, weighted):
         S = np.full((2, n), x / (1 + x))
         loss = np.empty((1, 2, PARTS), dtype=np.int64)
         class_loss.try_bases(
-            S, np.array([0, n]), own, leaf, factor, np.array([[0, 1]], dtype=np.int32), np.ones(2, dtype=np.uint8),
-            weight, units[1], loss, 1,
-        )  # fmt: skip
+            S,
+            np.array([0, n]),
+            own,
+            leaf,
+            factor,
+            np.array([[0, 1]], dtype=np.int32),
+            np.ones(2, dtype=np.uint8),
+            weight,
+            units[1],
+            loss,
+            1,
+        )
         expected = n * (0.75 if weighted else 1) * np.log1p(x)
         # Beyond 0.003 the logarithm of the sum is taken, whose rounding is that of 1.
         rounding = 3e-16 / x if x > 0.0029 else 0

@@ -346,9 +346,15 @@ def test_scorers_that_refuse_a_set_name_it():
 
 # Scorers that take a column for each class.
 BY_CLASS = [
-    "neg_log_loss", "roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_weighted", "top_k_accuracy",
-    "average_precision", "d2_log_loss_score",
-]  # fmt: skip
+    "neg_log_loss",
+    "roc_auc_ovr",
+    "roc_auc_ovr_weighted",
+    "roc_auc_ovo",
+    "roc_auc_ovo_weighted",
+    "top_k_accuracy",
+    "average_precision",
+    "d2_log_loss_score",
+]
 
 
 @pytest.mark.parametrize(

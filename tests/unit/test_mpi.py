@@ -32,8 +32,11 @@ if not MPIEXEC.exists():
 def mpiexec(n, *command, seconds=60):
     return subprocess.run(
         [str(MPIEXEC), "-n", str(n), sys.executable, *command],
-        capture_output=True, text=True, timeout=seconds, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
 
 
 def test_three_processes_have_the_models_of_one():
@@ -495,9 +498,15 @@ def processes_below(pid):
 def test_command_line_names_the_missing_file(tmp_path):
     (tmp_path / "part-0.svm").write_text("0 1:1\n1 1:2\n")
     done = mpiexec(
-        2, "-m", "pymcboost.cli.train", "-a", "vector-tree", "--mpi", str(tmp_path / "part-%r.svm"),
+        2,
+        "-m",
+        "pymcboost.cli.train",
+        "-a",
+        "vector-tree",
+        "--mpi",
+        str(tmp_path / "part-%r.svm"),
         str(tmp_path / "model.mcb"),
-    )  # fmt: skip
+    )
     assert done.returncode != 0
     assert "part-1.svm: No such file" in done.stderr
     assert "worker 1 of 2 failed" in done.stderr

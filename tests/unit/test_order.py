@@ -39,9 +39,15 @@ def trees_of(
     """Bytes of trees grown on these rows, in this order, with their numbers; and the training loss."""
     weight = np.ones(len(y)) if weight is None else weight
     data = TreeData(
-        X[rows], y[rows], K, weight[rows], n_threads=n_threads, comm=numbered(Alone(), rows), exact=True,
+        X[rows],
+        y[rows],
+        K,
+        weight[rows],
+        n_threads=n_threads,
+        comm=numbered(Alone(), rows),
+        exact=True,
         categorical=more.pop("categorical", ()),
-    )  # fmt: skip
+    )
     if labels is not None:
         data.labels = np.ascontiguousarray(labels[rows][data.rows])
     its = loss_of(loss)

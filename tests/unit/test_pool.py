@@ -75,10 +75,14 @@ def test_large_nodes_and_small_ones_have_the_bytes_of_one_thread(case, monkeypat
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     X, y, weight = nasty(40_000, 3)
     more = {
-        "drawn": {}, "all": {"subsample": 1.0, "max_features": 1.0}, "few columns": {"max_features": 0.3},
+        "drawn": {},
+        "all": {"subsample": 1.0, "max_features": 1.0},
+        "few columns": {"max_features": 0.3},
         "weights": {},
-        "categories": {"categorical_features": [6]}, "sparse": {}, "constraint": {"monotonic_cst": {0: (1, 1)}},
-    }[case]  # fmt: skip
+        "categories": {"categorical_features": [6]},
+        "sparse": {},
+        "constraint": {"monotonic_cst": {0: (1, 1)}},
+    }[case]
     if case == "constraint":
         y = (y > 1).astype(int)
     if case == "sparse":

@@ -35,9 +35,16 @@ def rows_of(X, rows, weight=None, comm=ALONE):
     weight = np.ones(len(rows)) if weight is None else weight[rows]
     total = int(comm.sum(np.array([len(rows)]))[0])
     return SimpleNamespace(
-        X=X, rows=rows, n_rows=len(rows), total_rows=total, n_features=X.shape[1], weight=weight, least_weight=0.0,
-        comm=comm, refuse_infinite=lambda bad, features=None: None,
-    )  # fmt: skip
+        X=X,
+        rows=rows,
+        n_rows=len(rows),
+        total_rows=total,
+        n_features=X.shape[1],
+        weight=weight,
+        least_weight=0.0,
+        comm=comm,
+        refuse_infinite=lambda bad, features=None: None,
+    )
 
 
 def shared(X, weight=None, max_bins=64, comm=ALONE, categorical=CATEGORICAL):

@@ -287,9 +287,17 @@ def test_margins_as_large_as_the_tolerance_ask_for_no_machine(tol, goes_on):
         raise StopIteration
 
     rounds = CodeRounds(
-        data, SimpleNamespace(solve=solve), 1 - np.eye(2), 1.0, init="one-vs-all", n_colourings=1,
-        max_alternations=1, allow_zero=False, tol=tol, seed=0,
-    )  # fmt: skip
+        data,
+        SimpleNamespace(solve=solve),
+        1 - np.eye(2),
+        1.0,
+        init="one-vs-all",
+        n_colourings=1,
+        max_alternations=1,
+        allow_zero=False,
+        tol=tol,
+        seed=0,
+    )
     rounds.restart(None)
     if goes_on:
         with pytest.raises(StopIteration):

@@ -106,9 +106,11 @@ def test_numbers_of_classes(name, K):
 def test_weights(name, kind):
     X, y = rows(2500)
     rng = np.random.default_rng(4)
-    weight = rng.uniform(0, 5, len(y)) * (rng.random(len(y)) < 0.8) if kind == "with zeros" else np.exp(
-        rng.normal(0, 8, len(y))
-    )  # fmt: skip
+    weight = (
+        rng.uniform(0, 5, len(y)) * (rng.random(len(y)) < 0.8)
+        if kind == "with zeros"
+        else np.exp(rng.normal(0, 8, len(y)))
+    )
     parts = parts_of(len(y), 3, "random", rng)
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
     check(X, y, parts, weight, name=name, min_weight_fraction_leaf=0.01)

@@ -157,9 +157,35 @@ SEEDS = [
     b"0 0:1 1:nan 2:inf\n1:3 2:4\n# only a comment\n3.5 99999999:1 100000000:2\n",
     b"12 153:3 154:18 155:18 156:18 157:126 158:136 159:175\t160:26 161:166 162:255\n",
 ]
-PIECES = [b":", b" ", b"\n", b"\r", b"\r\n", b"\t", b"#", b"-", b"+", b".", b"e", b"0", b"1", b"9", b"qid:", b"nan",
-          b",", b"\0", b"2147483648", b"9007199254740993", b"18446744073709551617", b"1e39", b"\xff", b"0x1", b"e-999",
-          b"12345678", b"123456789"]  # fmt: skip
+PIECES = [
+    b":",
+    b" ",
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b"\t",
+    b"#",
+    b"-",
+    b"+",
+    b".",
+    b"e",
+    b"0",
+    b"1",
+    b"9",
+    b"qid:",
+    b"nan",
+    b",",
+    b"\0",
+    b"2147483648",
+    b"9007199254740993",
+    b"18446744073709551617",
+    b"1e39",
+    b"\xff",
+    b"0x1",
+    b"e-999",
+    b"12345678",
+    b"123456789",
+]
 
 
 def mutations(generator, count):
@@ -241,8 +267,16 @@ def test_under_sanitizers(tmp_path, scale):
     """The mutations again through the C code alone: no undefined behaviour, nothing read or written out of bounds."""
     program = tmp_path / "scan"
     headers = Path(pymcboost.__file__).parent / "_kernels"
-    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-fsanitize=address,undefined",
-             "-fno-sanitize-recover=all"]  # fmt: skip
+    flags = [
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-g",
+        "-O1",
+        "-fsanitize=address,undefined",
+        "-fno-sanitize-recover=all",
+    ]
     build = [
         "cc",
         *flags,

@@ -178,10 +178,14 @@ def test_two_classes_have_the_probabilities_of_adaboost(weighted):
     found = [
         cls(n_estimators=15, random_state=0, **more, **priors).fit(X, y)
         for cls, more in (
-            (SAMMEClassifier, {}), (AdaBoostMHClassifier, {}), (PIBoostClassifier, {}), (AdaBoostMOClassifier, {}),
-            (AdaBoostMOClassifier, {"decoder": "linear"}), (MCBoostClassifier, {"learning_rate": 1.0, "nu": 0.0}),
+            (SAMMEClassifier, {}),
+            (AdaBoostMHClassifier, {}),
+            (PIBoostClassifier, {}),
+            (AdaBoostMOClassifier, {}),
+            (AdaBoostMOClassifier, {"decoder": "linear"}),
+            (MCBoostClassifier, {"learning_rate": 1.0, "nu": 0.0}),
         )
-    ]  # fmt: skip
+    ]
     for one in found[1:]:
         np.testing.assert_allclose(one.predict_proba(X), found[0].predict_proba(X), atol=1e-6)
     if weighted:

@@ -149,9 +149,11 @@ def test_numbers_of_classes(K, params):
 def test_weights(kind):
     X, y = rows(800)
     rng = np.random.default_rng(4)
-    weight = rng.uniform(0, 5, len(y)) * (rng.random(len(y)) < 0.8) if kind == "with zeros" else np.exp(
-        rng.normal(0, 8, len(y))
-    )  # fmt: skip
+    weight = (
+        rng.uniform(0, 5, len(y)) * (rng.random(len(y)) < 0.8)
+        if kind == "with zeros"
+        else np.exp(rng.normal(0, 8, len(y)))
+    )
     parts = parts_of(len(y), 3, "random", rng)
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
     check(X, y, parts, weight)

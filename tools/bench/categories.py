@@ -57,9 +57,13 @@ def ours(prepare=None, native=False):
         from pymcboost import VectorTreeBoostClassifier
 
         model = VectorTreeBoostClassifier(
-            n_estimators=rounds, subsample=0.5, calibrate=None, random_state=seed, n_jobs=1,
+            n_estimators=rounds,
+            subsample=0.5,
+            calibrate=None,
+            random_state=seed,
+            n_jobs=1,
             categorical_features=list(columns) if native else None,
-        )  # fmt: skip
+        )
         if prepare is not None:
             parts = [("categories", prepare(), list(columns))]
             chosen = sklearn.compose.ColumnTransformer(parts, remainder="passthrough")
@@ -79,8 +83,12 @@ def class_wise(native):
 
         chosen = list(columns) if native else None
         model = LogitBoostClassifier(
-            n_estimators=rounds, random_state=seed, n_jobs=1, categorical_features=chosen, **CLASS_TREES
-        )  # fmt: skip
+            n_estimators=rounds,
+            random_state=seed,
+            n_jobs=1,
+            categorical_features=chosen,
+            **CLASS_TREES,
+        )
         return model.fit(X, y).predict_proba(X_test), len(model.model_.to_bytes())
 
     return run
@@ -118,9 +126,15 @@ def catboost(X, y, X_test, columns, rounds, seed):
         tempfile.TemporaryDirectory() as folder
     ):  # it leaves an empty folder even where it may not write files
         model = library.CatBoostClassifier(
-            iterations=rounds, learning_rate=0.1, thread_count=1, verbose=0, random_seed=seed,
-            cat_features=list(columns), allow_writing_files=False, train_dir=folder,
-        )  # fmt: skip
+            iterations=rounds,
+            learning_rate=0.1,
+            thread_count=1,
+            verbose=0,
+            random_seed=seed,
+            cat_features=list(columns),
+            allow_writing_files=False,
+            train_dir=folder,
+        )
         model.fit(rows(X), y)
         model.save_model(Path(folder, "model"))
         return model.predict_proba(rows(X_test)), Path(folder, "model").stat().st_size

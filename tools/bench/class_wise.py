@@ -32,9 +32,15 @@ def bench_class_wise(options):
     )
     for rows, features, classes in CASES[2:] if options.quick else CASES:
         X, y = make_classification(
-            rows, features, n_informative=min(features, 40), n_redundant=0, n_classes=classes,
-            n_clusters_per_class=1, class_sep=1.5, random_state=0,
-        )  # fmt: skip
+            rows,
+            features,
+            n_informative=min(features, 40),
+            n_redundant=0,
+            n_classes=classes,
+            n_clusters_per_class=1,
+            class_sep=1.5,
+            random_state=0,
+        )
         more = {"n_estimators": 20} if options.quick else {}
         X = X.astype("float32")
         how = {"random_state": 0, "n_jobs": 1, **more}

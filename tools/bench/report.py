@@ -90,11 +90,16 @@ def print_report(name, entry):
 def markdown(entries):
     """Tables of a results file."""
     targets = [
-        [name, target["what"], target["target"], f"{number(target['reached'])} {target['unit']}".strip(),
-         judged(entry, target, no="no")]
+        [
+            name,
+            target["what"],
+            target["target"],
+            f"{number(target['reached'])} {target['unit']}".strip(),
+            judged(entry, target, no="no"),
+        ]
         for name, entry in entries.items()
         for target in entry["targets"]
-    ]  # fmt: skip
+    ]
     parts = []
     if targets:
         parts += [
@@ -114,10 +119,16 @@ def entry_parts(name, entry):
     if entry["rows"]:
         extra = list(dict.fromkeys(key for row in entry["rows"] for key in row if key not in PLAIN))
         lines = [
-            [row["what"], number(row["best"]), number(row.get("median")), row.get("runs", "-"), row["unit"],
-             *(number(row.get(key)) for key in extra)]
+            [
+                row["what"],
+                number(row["best"]),
+                number(row.get("median")),
+                row.get("runs", "-"),
+                row["unit"],
+                *(number(row.get(key)) for key in extra),
+            ]
             for row in entry["rows"]
-        ]  # fmt: skip
+        ]
         yield markdown_table([*PLAIN, *(key.replace("_", " ") for key in extra)], lines)
     limits, environment = entry["limits"], entry["environment"]
     if entry["notes"]:

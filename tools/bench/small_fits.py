@@ -20,9 +20,14 @@ def made(rows, columns, classes):
     from sklearn.datasets import make_classification
 
     return make_classification(
-        rows, columns, n_informative=max(6, columns // 2), n_redundant=0, n_classes=classes, n_clusters_per_class=1,
+        rows,
+        columns,
+        n_informative=max(6, columns // 2),
+        n_redundant=0,
+        n_classes=classes,
+        n_clusters_per_class=1,
         random_state=0,
-    )  # fmt: skip
+    )
 
 
 def ours():

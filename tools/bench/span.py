@@ -671,14 +671,24 @@ def bench_span(options):
         one, two, best_one, best_two = two_threads(X, y, of_check, options.repeat)
         found = {n: sum(mean_schedule(trees, shape, costs, n, pool).values()) for n in (1, 2)}
         report.add(
-            f"{rows:,} rows, two threads", one / two, one_thread=1e3 * one, busier_of_two=1e3 * two,
-            best_runs=best_one / best_two, model=found[1] / found[2], repeats=options.repeat,
-        )  # fmt: skip
+            f"{rows:,} rows, two threads",
+            one / two,
+            one_thread=1e3 * one,
+            busier_of_two=1e3 * two,
+            best_runs=best_one / best_two,
+            model=found[1] / found[2],
+            repeats=options.repeat,
+        )
     if not options.quick:
         more = MOST_ROWS // rows
         enter(
-            report, MOST_ROWS, costs, [tree.scaled(more) for tree in trees], replace(shape, rows=MOST_ROWS), pool
-        )  # fmt: skip
+            report,
+            MOST_ROWS,
+            costs,
+            [tree.scaled(more) for tree in trees],
+            replace(shape, rows=MOST_ROWS),
+            pool,
+        )
     return report
 
 
@@ -688,14 +698,20 @@ def enter(report, rows, costs, trees, shape, pool):
     whole = {n: sum(found.values()) for n, found in parts.items()}
     for part, seconds in parts[1].items():
         report.add(
-            f"{rows:,} rows, {part}", 1e3 * seconds, "ms", percent=100 * seconds / whole[1],
+            f"{rows:,} rows, {part}",
+            1e3 * seconds,
+            "ms",
+            percent=100 * seconds / whole[1],
             **{f"threads_{n}": 1e3 * parts[n][part] for n in THREADS},
-        )  # fmt: skip
+        )
     report.add(
-        f"{rows:,} rows, tree", 1e3 * whole[1], "ms", percent=100.0,
+        f"{rows:,} rows, tree",
+        1e3 * whole[1],
+        "ms",
+        percent=100.0,
         **{f"threads_{n}": 1e3 * whole[n] for n in THREADS},
         **{f"speed_up_{n}": whole[1] / whole[n] for n in THREADS},
-    )  # fmt: skip
+    )
     size = fill_bytes(trees, shape)
     seconds = sum(parts[64][part] for part in ("large nodes", "small nodes"))
     report.add(
@@ -717,14 +733,25 @@ def check(report, rows, costs, trees, shape, recording, error):
     serial = before - bins - first
     report.add(f"{rows:,} rows, before the first round", 1e3 * before, "ms", serial=1e3 * serial)
     whole = before + DEFAULT_ROUNDS * tree
-    report.add(f"{rows:,} rows, tree measured", 1e3 * tree, "ms", before_percent=100 * before / whole,
-               serial_percent=100 * serial / whole)  # fmt: skip
+    report.add(
+        f"{rows:,} rows, tree measured",
+        1e3 * tree,
+        "ms",
+        before_percent=100 * before / whole,
+        serial_percent=100 * serial / whole,
+    )
     if rows >= 1_000_000:
         report.target(
-            f"{rows:,} rows: Python between kernels, of a tree", 100 * costs.python / tree, 2,
-            at_most=True, unit="%",
-        )  # fmt: skip
+            f"{rows:,} rows: Python between kernels, of a tree",
+            100 * costs.python / tree,
+            2,
+            at_most=True,
+            unit="%",
+        )
         report.target(
-            f"{rows:,} rows: serial before the first of {DEFAULT_ROUNDS} rounds, of all", 100 * serial / whole, 2,
-            at_most=True, unit="%",
-        )  # fmt: skip
+            f"{rows:,} rows: serial before the first of {DEFAULT_ROUNDS} rounds, of all",
+            100 * serial / whole,
+            2,
+            at_most=True,
+            unit="%",
+        )

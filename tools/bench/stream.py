@@ -56,8 +56,10 @@ def bench_stream(options):
     X = (rng.normal(size=(1000, 64)) + np.eye(10, 64)[y] * 3).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder:
         lines = [" ".join(f"{j}:{value:.6g}" for j, value in enumerate(row, 1)) for row in X] * 3
-        for name, estimator in (("200 stumps", MCBoostClassifier(n_estimators=200)),
-                                ("1000 trees", MartClassifier(n_estimators=100, **CLASS_TREES))):  # fmt: skip
+        for name, estimator in (
+            ("200 stumps", MCBoostClassifier(n_estimators=200)),
+            ("1000 trees", MartClassifier(n_estimators=100, **CLASS_TREES)),
+        ):
             estimator.fit(X, y).save(Path(folder, "model"))
             for option in ([], ["-b", "1"]):
                 found = 1e6 * np.sort(latencies(Path(folder, "model"), lines[:n], option))

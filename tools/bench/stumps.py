@@ -59,9 +59,16 @@ def bench_fit_pendigits(options):
     X, codes, X_test, truth = coded(load("pendigits"))
     found = race(contenders(X, codes, rounds), options.repeat)
     report = Report(
-        {"data": "pendigits, official split", "rows": len(X), "features": X.shape[1], "rounds": rounds, "threads": 1,
-         **DEFAULTS, "data_preparation": PREPARATION}
-    )  # fmt: skip
+        {
+            "data": "pendigits, official split",
+            "rows": len(X),
+            "features": X.shape[1],
+            "rounds": rounds,
+            "threads": 1,
+            **DEFAULTS,
+            "data_preparation": PREPARATION,
+        }
+    )
     for name, timing in found.items():
         model = timing.value
         words = f"MCBoost {name}, {model.rounds} rounds"
@@ -166,9 +173,15 @@ def bench_fit_mnist(options):
     X, codes, X_test, truth = coded(load("mnist"))
     X, codes = X[:rows], codes[:rows]
     report = Report(
-        {"data": "MNIST, raw pixels, official split", "rows": len(X), "features": X.shape[1], "rounds": rounds,
-         **DEFAULTS, "data_preparation": PREPARATION}
-    )  # fmt: skip
+        {
+            "data": "MNIST, raw pixels, official split",
+            "rows": len(X),
+            "features": X.shape[1],
+            "rounds": rounds,
+            **DEFAULTS,
+            "data_preparation": PREPARATION,
+        }
+    )
     # Imports and first calls stay out of the timed runs, which have no untimed run of their own for their length.
     for one in contenders(X[:1000], codes[:1000], 2, 2).values():
         one()

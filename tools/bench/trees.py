@@ -76,8 +76,11 @@ def turns(name, options):
 def shared_spec(options, rounds, threads):
     """What all sides share."""
     return {
-        "rounds": rounds, "leaves": options.leaves, "learning_rate": options.learning_rate, "threads": threads
-    }  # fmt: skip
+        "rounds": rounds,
+        "leaves": options.leaves,
+        "learning_rate": options.learning_rate,
+        "threads": threads,
+    }
 
 
 def our_specs(options, names, rounds, threads):

@@ -180,12 +180,21 @@ def values(frame):
 
 
 RESULTS = Results(
-    "mnist10k-grid", "leaves rate method gap rounds", "rounds_fitted n_train n_test curve", partial(fit, mnist10k),
+    "mnist10k-grid",
+    "leaves rate method gap rounds",
+    "rounds_fitted n_train n_test curve",
+    partial(fit, mnist10k),
     "curve",
-)  # fmt: skip
+)
 EXPERIMENTS = (
     Experiment(
-        "mnist10k-grid", "Mnist10k over J and nu (Table 2 of Li)", (RESULTS,), plan, text,
-        methods=METHODS, values=values, pages={"": partial(grid_table, plain="logitboost"), "end": end_table},
+        "mnist10k-grid",
+        "Mnist10k over J and nu (Table 2 of Li)",
+        (RESULTS,),
+        plan,
+        text,
+        methods=METHODS,
+        values=values,
+        pages={"": partial(grid_table, plain="logitboost"), "end": end_table},
     ),
-)  # fmt: skip
+)

@@ -92,7 +92,7 @@ CANDIDATES = {
         "1000 rounds": {"n_estimators": 1000},
         "trees, 100 rounds": {"n_estimators": 100, "weak_learner": "tree"},
     },
-}  # fmt: skip
+}
 DRAWN = {"subsample": 0.5, "max_features": roots(1), "max_leaf_nodes": 10}
 for _name in ("abc-logitboost", "logitboost", "mart"):
     CANDIDATES[_name] = {
@@ -257,7 +257,13 @@ def values_of(frame):
 RESULTS = Results("defaults", "method data rows candidate", " ".join(MEASURES), fit_candidate)
 EXPERIMENTS = (
     Experiment(
-        "defaults", "Choice of defaults", (RESULTS,), plan, text_of, sets=tuple(DATA), methods=tuple(LEARNERS),
+        "defaults",
+        "Choice of defaults",
+        (RESULTS,),
+        plan,
+        text_of,
+        sets=tuple(DATA),
+        methods=tuple(LEARNERS),
         values=values_of,
     ),
-)  # fmt: skip
+)

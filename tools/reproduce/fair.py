@@ -267,9 +267,19 @@ def summary(numbers, methods, ranked, reference):
             )
         lines.append(cells)
     heads = [
-        "method", "rank, log loss", "p", "rank, error", "p", f"log loss / {reference}", f"on {large.sum()} sets",
-        "error %", "balanced error %", "calibration error %", "CPU seconds", "kB",
-    ]  # fmt: skip
+        "method",
+        "rank, log loss",
+        "p",
+        "rank, error",
+        "p",
+        f"log loss / {reference}",
+        f"on {large.sum()} sets",
+        "error %",
+        "balanced error %",
+        "calibration error %",
+        "CPU seconds",
+        "kB",
+    ]
     critical = placed["log_loss"].critical
     return f"{markdown_table(heads, lines)}\n\nCritical difference of ranks (Nemenyi, 0.05): {critical:.2f}."
 
@@ -318,22 +328,27 @@ def text_of(frame):
     raw = [method for method in methods if method not in CALIBRATED]
     with_temperature = tempered(numbers, methods)
     n_sets = len(numbers["log_loss"])
-    return "\n\n".join([
-        f"{n_sets} sets, at most {TRAINING_ROWS:,} training and {TEST_ROWS:,} test rows of each. p is that of "
-        "Wilcoxon's signed-rank test, not corrected for the number of methods. The second column of ratios is of the "
-        f"sets with at least {LARGE:,} training rows. Ratios, seconds and kB are geometric means, errors are means.",
-        "As the methods come, without a temperature:",
-        summary(numbers, raw, ranked, "vector-raw"),
-        f"With a temperature of three folds; {' and '.join(CALIBRATED)} find their own. Seconds include the folds:",
-        summary(with_temperature, methods, ranked, "vector"),
-        "Log loss with a temperature:",
-        set_table(with_temperature["log_loss"], methods, 4),
-        "Log loss without a temperature:",
-        set_table(numbers["log_loss"], raw, 4),
-        "Error in percent:",
-        set_table(numbers["error"], [method for method in methods if method != "vector-raw"], 2),
-        *left_out(frame, methods, numbers["log_loss"].index),
-    ])  # fmt: skip
+    return "\n\n".join(
+        [
+            f"{n_sets} sets, at most {TRAINING_ROWS:,} training and {TEST_ROWS:,} test rows of each. p is that of "
+            "Wilcoxon's signed-rank test, not corrected for the number of methods. The second column of ratios is "
+            f"of the sets with at least {LARGE:,} training rows. Ratios, seconds and kB are geometric means, errors "
+            "are means.",
+            "As the methods come, without a temperature:",
+            summary(numbers, raw, ranked, "vector-raw"),
+            f"With a temperature of three folds; {' and '.join(CALIBRATED)} find their own. Seconds include the folds:",
+            summary(with_temperature, methods, ranked, "vector"),
+            "Log loss with a temperature:",
+            set_table(with_temperature["log_loss"], methods, 4),
+            "Log loss without a temperature:",
+            set_table(numbers["log_loss"], raw, 4),
+            "Error in percent:",
+            set_table(
+                numbers["error"], [method for method in methods if method != "vector-raw"], 2
+            ),
+            *left_out(frame, methods, numbers["log_loss"].index),
+        ]
+    )
 
 
 def set_table(table, methods, digits):
@@ -529,11 +544,24 @@ CELLS = Results("quality-fair", "data method seed", FOUND, fit_cell, as_text="fa
 PAIRED = Results("quality-paired", "data", "booster form log_loss best ratio p n_test", fit_paired)
 EXPERIMENTS = (
     Experiment(
-        "quality-fair", "Everyone's defaults and tuned defaults, with the same temperature", (CELLS,), plan, text_of,
-        sets=(*DATA, *FRAMES), methods=METHODS, values=values_of, pages={"": page},
+        "quality-fair",
+        "Everyone's defaults and tuned defaults, with the same temperature",
+        (CELLS,),
+        plan,
+        text_of,
+        sets=(*DATA, *FRAMES),
+        methods=METHODS,
+        values=values_of,
+        pages={"": page},
     ),
     Experiment(
-        "quality-paired", "Vector trees against the best booster, row by row", (PAIRED,), paired_plan, paired_text,
-        weigh=None, sets=(*DATA, *FRAMES), values=paired_values,
+        "quality-paired",
+        "Vector trees against the best booster, row by row",
+        (PAIRED,),
+        paired_plan,
+        paired_text,
+        weigh=None,
+        sets=(*DATA, *FRAMES),
+        values=paired_values,
     ),
-)  # fmt: skip
+)

@@ -88,10 +88,18 @@ def exact_paths(loss, H, y, gammas):
 
     for gamma in gammas:
         found = minimize(
-            objective, w, jac=True, method="SLSQP", bounds=[(0.0, None)] * (2 * n),
-            constraints={"type": "ineq", "fun": lambda w, gamma=gamma: gamma - w.sum(), "jac": lambda w: -both},
+            objective,
+            w,
+            jac=True,
+            method="SLSQP",
+            bounds=[(0.0, None)] * (2 * n),
+            constraints={
+                "type": "ineq",
+                "fun": lambda w, gamma=gamma: gamma - w.sum(),
+                "jac": lambda w: -both,
+            },
             options={"maxiter": 1000, "ftol": 1e-14},
-        )  # fmt: skip
+        )
         w = np.clip(found.x, 0.0, None)
         _, gradient = objective(w)
         # At the optimum every coefficient in use has the steepest slope: gap = <gradient, w> - gamma * min(gradient).

@@ -191,12 +191,19 @@ def text_of(folder):
         loss = ratio_of(tables["log_loss"], method)
         words = pair_values(tables, method)
         time = words["cpu"], words["cpu-interval"].replace(" to ", "–")
-        lines.append([
-            NAMES[method], f"{words['log-loss']} ({loss.low:.2f}–{loss.high:.2f})",
-            f"{words['log-loss-ahead']}/{loss.n_sets}", words["log-loss-p"], words["error-points"],
-            f"{words['error-ahead']}/{loss.n_sets}", words["error-p"], words["size"],
-            "-" if method in OTHER_DAYS else f"{time[0]} ({time[1]})",
-        ])  # fmt: skip
+        lines.append(
+            [
+                NAMES[method],
+                f"{words['log-loss']} ({loss.low:.2f}–{loss.high:.2f})",
+                f"{words['log-loss-ahead']}/{loss.n_sets}",
+                words["log-loss-p"],
+                words["error-points"],
+                f"{words['error-ahead']}/{loss.n_sets}",
+                words["error-p"],
+                words["size"],
+                "-" if method in OTHER_DAYS else f"{time[0]} ({time[1]})",
+            ]
+        )
     heads = ["defaults of", "log loss", "lower", "p", "error", "lower", "p", "size", "CPU time"]
     return markdown_table(heads, lines)
 

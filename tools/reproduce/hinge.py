@@ -36,9 +36,14 @@ PUBLISHED = published("hinge", index=2)
 def make_estimator(unit):
     """The estimator of a unit."""
     return estimator(
-        "HingeBoostOC", n_estimators=int(unit["rounds"]), C=float(unit["C"]), kernel=unit["kernel"],
-        solver="coordinate", random_state=int(unit.get("seed", 0)), **METHODS[unit["method"]],
-    )  # fmt: skip
+        "HingeBoostOC",
+        n_estimators=int(unit["rounds"]),
+        C=float(unit["C"]),
+        kernel=unit["kernel"],
+        solver="coordinate",
+        random_state=int(unit.get("seed", 0)),
+        **METHODS[unit["method"]],
+    )
 
 
 def parts_of(data, fold="none"):
@@ -199,12 +204,18 @@ KEY = "data kernel scaled method C rounds"
 COLUMNS = "error n_train n_test"
 EXPERIMENTS = (
     Experiment(
-        "hinge", "HingeBoost.OC, Tables 2 and 3",
+        "hinge",
+        "HingeBoost.OC, Tables 2 and 3",
         (
             Results("hinge", f"{KEY} seed", COLUMNS, fit),
             Results("hinge-choice", f"{KEY} fold", COLUMNS, fit),
         ),
-        plan, text, weigh=lambda row: (float(row["seconds"]), row["data"], row["method"], int(row["seed"])),
-        sets=SETS, methods=tuple(METHODS), values=values, pages={"": page},
+        plan,
+        text,
+        weigh=lambda row: (float(row["seconds"]), row["data"], row["method"], int(row["seed"])),
+        sets=SETS,
+        methods=tuple(METHODS),
+        values=values,
+        pages={"": page},
     ),
-)  # fmt: skip
+)

@@ -63,9 +63,14 @@ def predicted(unit, parts):
     seed, rounds = int(unit["repeat"]), int(unit["rounds"])
     if method.startswith("hinge"):
         model = estimator(
-            "HingeBoostOC", n_estimators=rounds, C=C, kernel=kernel, solver="coordinate", random_state=seed,
+            "HingeBoostOC",
+            n_estimators=rounds,
+            C=C,
+            kernel=kernel,
+            solver="coordinate",
+            random_state=seed,
             init="random" if method == "hinge-random" else "one-vs-all",
-        )  # fmt: skip
+        )
         return model.fit(X, codes).predict(X_test)
     if method == "crammer-singer":
         from sklearn.svm import LinearSVC
@@ -110,9 +115,15 @@ def class_split(X, y, generator, n_train, n_test=None):
 
 # Rows of a class that train and test, rounds, kernels and sets of a protocol.
 PROTOCOLS = {
-    "table1": (100, None, 200, KERNELS, ("satimage", "pendigits", "optdigits", "usps", "mfeat", "letter")),
+    "table1": (
+        100,
+        None,
+        200,
+        KERNELS,
+        ("satimage", "pendigits", "optdigits", "usps", "mfeat", "letter"),
+    ),
     "table4": (50, 50, 1000, ("linear",), ("letter", "leaf")),
-}  # fmt: skip
+}
 # Sets with fewer rows in a class: half of them train.
 HALVED = {"leaf": (5, 5)}
 REPEATS = 10
@@ -156,8 +167,11 @@ def steps(cells, choices, rounds, repeats):
     for cell in cells:
         method, title = cell["method"], ", ".join(cell.values())
         folds = cross(
-            C=values_of_C(method), rounds=[rounds_of(method, CHOICE_ROUNDS)], repeat=[0], fold=range(FOLDS)
-        )  # fmt: skip
+            C=values_of_C(method),
+            rounds=[rounds_of(method, CHOICE_ROUNDS)],
+            repeat=[0],
+            fold=range(FOLDS),
+        )
         yield 1, [{**cell, **unit} for unit in folds], f"C of {title}"
         C = chosen(choices.rows, cell)
         if C is not None:
@@ -169,7 +183,13 @@ def plan_columns(options, journal, choices):
     """The methods of Tables 2 and 3 on official splits; AdaBoost.ERP, which takes longest, comes last."""
     methods = [m for m in options.methods or METHODS if not m.startswith("hinge")]
     cells = [
-        {"protocol": "official", "data": data, "kernel": kernel, "scaled": scaling, "method": method}
+        {
+            "protocol": "official",
+            "data": data,
+            "kernel": kernel,
+            "scaled": scaling,
+            "method": method,
+        }
         for data in options.sets or OFFICIAL
         for kernel in KERNELS
         for scaling in ("yes", "no")
@@ -177,7 +197,7 @@ def plan_columns(options, journal, choices):
         if (kernel == "linear" or method not in LINEAR_ONLY)
         # Linear machines on large features take hours.
         and (scaling == "yes" or kernel == "perceptron" or data == "vowel")
-    ]  # fmt: skip
+    ]
     cells = sorted(cells, key=lambda cell: cell["method"] == "adaboost-erp")
     rounds = options.rounds or ROUNDS
     yield from steps(cells, choices, rounds, lambda method: SEEDS.get(method, 1))
@@ -192,10 +212,11 @@ def plan_paired(options, journal, choices):
         for data in options.sets or sets
         for kernel in kernels
         for method in options.methods or METHODS
-        if data in sets and (kernel == "linear" or method not in LINEAR_ONLY)
+        if data in sets
+        and (kernel == "linear" or method not in LINEAR_ONLY)
         # As in the paper, whose Table 4 has no AdaBoost.ERP.
         and (protocol, method) != ("table4", "adaboost-erp")
-    ]  # fmt: skip
+    ]
     for cell in sorted(cells, key=lambda cell: cell["method"] == "adaboost-erp"):
         yield from steps(
             [cell], choices, rounds[cell["protocol"]], lambda method: options.repeats or REPEATS
@@ -396,13 +417,25 @@ def results(name):
 
 EXPERIMENTS = (
     Experiment(
-        "hinge-columns", "HingeBoost.OC, the other columns of Tables 2 and 3", results("hinge-columns"),
-        plan_columns, columns_text, sets=OFFICIAL, methods=METHODS, values=columns_values,
+        "hinge-columns",
+        "HingeBoost.OC, the other columns of Tables 2 and 3",
+        results("hinge-columns"),
+        plan_columns,
+        columns_text,
+        sets=OFFICIAL,
+        methods=METHODS,
+        values=columns_values,
         pages={"": columns_table},
     ),
     Experiment(
-        "hinge-paired", "HingeBoost.OC, the protocols of Tables 1 and 4 and paired t-tests",
-        results("hinge-paired"), plan_paired, paired_text, sets=(*PROTOCOLS["table1"][4], "leaf"), methods=METHODS,
-        values=paired_values, pages={"": paired_page},
+        "hinge-paired",
+        "HingeBoost.OC, the protocols of Tables 1 and 4 and paired t-tests",
+        results("hinge-paired"),
+        plan_paired,
+        paired_text,
+        sets=(*PROTOCOLS["table1"][4], "leaf"),
+        methods=METHODS,
+        values=paired_values,
+        pages={"": paired_page},
     ),
-)  # fmt: skip
+)

@@ -38,9 +38,15 @@ def make_estimator(unit):
     """The estimator of a unit."""
     svms, start = METHODS[unit["method"]]
     model = estimator(
-        "HingeBoostOC", n_estimators=int(unit["rounds"]), C=float(unit["C"]), kernel=unit["kernel"], init=start,
-        solver="coordinate", max_alternations=1 if svms == "2 SVMs" else 2, random_state=int(unit.get("seed", 0)),
-    )  # fmt: skip
+        "HingeBoostOC",
+        n_estimators=int(unit["rounds"]),
+        C=float(unit["C"]),
+        kernel=unit["kernel"],
+        init=start,
+        solver="coordinate",
+        max_alternations=1 if svms == "2 SVMs" else 2,
+        random_state=int(unit.get("seed", 0)),
+    )
     return rounds_as_printed(model) if svms == "printed" else model
 
 
@@ -125,9 +131,18 @@ def text(frame):
         paper = PUBLISHED[data, kernel]["hinge"]
         distance = (mean - paper[0]) / paper[1]
         lines.append(
-            [data, kernel, scaling, method, f"{C:g}", f"{paper[0]:.2f} ({paper[1]:.2f})",
-             f"{mean:.2f} ({deviation:.2f})", f"{distance:+.1f} sd", "-" if least is None else f"{least:.2f}"]
-        )  # fmt: skip
+            [
+                data,
+                kernel,
+                scaling,
+                method,
+                f"{C:g}",
+                f"{paper[0]:.2f} ({paper[1]:.2f})",
+                f"{mean:.2f} ({deviation:.2f})",
+                f"{distance:+.1f} sd",
+                "-" if least is None else f"{least:.2f}",
+            ]
+        )
     head = [
         "data",
         "kernel",
@@ -196,11 +211,17 @@ KEY = "data kernel scaling method C rounds"
 COLUMNS = "error n_train n_test"
 EXPERIMENTS = (
     Experiment(
-        "hinge-variants", "HingeBoost.OC: scaling, SVMs of a round and C",
+        "hinge-variants",
+        "HingeBoost.OC: scaling, SVMs of a round and C",
         (
             Results("hinge-variants", f"{KEY} seed chosen", COLUMNS, fit),
             Results("hinge-variants-choice", f"{KEY} fold", COLUMNS, fit),
         ),
-        plan, text, sets=tuple(data for data, _ in CELLS), methods=tuple(METHODS), values=values, pages={"": page},
+        plan,
+        text,
+        sets=tuple(data for data, _ in CELLS),
+        methods=tuple(METHODS),
+        values=values,
+        pages={"": page},
     ),
-)  # fmt: skip
+)

@@ -14,9 +14,20 @@ ROUNDS = 200
 # balanced: the classes have equal weight together; root: halfway, the square roots of those weights.
 WEIGHTS = ("none", "root", "balanced")
 METHODS = (
-    "piboost-singles", "piboost-pairs", "piboost-singles-tree", "piboost-pairs-tree", "piboost-singles-plain-tree",
-    "mcboost-exp", "mcboost-exp-tree", "adaboost-mh", "adaboost-mh-tree", "samme", "samme-tree", "vector", "lightgbm",
-)  # fmt: skip
+    "piboost-singles",
+    "piboost-pairs",
+    "piboost-singles-tree",
+    "piboost-pairs-tree",
+    "piboost-singles-plain-tree",
+    "mcboost-exp",
+    "mcboost-exp-tree",
+    "adaboost-mh",
+    "adaboost-mh-tree",
+    "samme",
+    "samme-tree",
+    "vector",
+    "lightgbm",
+)
 CLASSES = {
     "mcboost-exp": "MCBoost",
     "adaboost-mh": "AdaBoostMH",
@@ -178,12 +189,21 @@ def imbalance_values(frame):
 
 
 RESULTS = Results(
-    "imbalance", "data method weights fold rounds", "error balanced_accuracy right n_train n_test", fit_imbalance,
+    "imbalance",
+    "data method weights fold rounds",
+    "error balanced_accuracy right n_train n_test",
+    fit_imbalance,
     as_text="right",
-)  # fmt: skip
+)
 EXPERIMENTS = (
     Experiment(
-        "imbalance", "Rare classes", (RESULTS,), plan, imbalance_text, sets=tuple(DATA),
-        methods=METHODS, values=imbalance_values,
+        "imbalance",
+        "Rare classes",
+        (RESULTS,),
+        plan,
+        imbalance_text,
+        sets=tuple(DATA),
+        methods=METHODS,
+        values=imbalance_values,
     ),
-)  # fmt: skip
+)

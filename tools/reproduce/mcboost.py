@@ -287,8 +287,10 @@ def cells_beyond(distances, letter):
         f"{sum(cell[1] == loss for cell in beyond)} of {sum(cell[1] == loss for cell in own)} with {loss}"
         for loss in LOSSES
     )
-    named = "; ".join(f"{data} {loss} {letter} = {value:g} ({own[data, loss, value]:+.2f} sd)"
-                      for data, loss, value in beyond)  # fmt: skip
+    named = "; ".join(
+        f"{data} {loss} {letter} = {value:g} ({own[data, loss, value]:+.2f} sd)"
+        for data, loss, value in beyond
+    )
     text = f"{len(beyond)} of {len(own)} cells of the paper are beyond one of its standard deviations ({counts})"
     return f"{text}: {named}." if beyond else f"{text}."
 
@@ -410,17 +412,27 @@ class Mnist(Experiment):
 
 def small_experiment(table, title, text, values, page):
     return Experiment(
-        table, title, (SMALL,), partial(small_plan, table), text, weigh=None, values=values, pages={"": page}
-    )  # fmt: skip
+        table,
+        title,
+        (SMALL,),
+        partial(small_plan, table),
+        text,
+        weigh=None,
+        values=values,
+        pages={"": page},
+    )
 
 
 OFFICIAL_RESULTS = Results(
     "official", KEY, "n_train n_test rounds error curve", fit_official, as_text="curve"
 )
 MNIST_RESULTS = Results(
-    "mnist-hog", "loss n_estimators learning_rate nu n_jobs", "n_features rounds error curve feature_seconds",
-    fit_with_curve, as_text="curve",
-)  # fmt: skip
+    "mnist-hog",
+    "loss n_estimators learning_rate nu n_jobs",
+    "n_features rounds error curve feature_seconds",
+    fit_with_curve,
+    as_text="curve",
+)
 TABLE4_TITLE = "Table IV: 50 samples per class, 75:25, 500 stumps, nu = 1e-9, shrinkage 0.5"
 EXPERIMENTS = (
     small_experiment("table4", TABLE4_TITLE, table4_text, table4_values, table4_page),

@@ -252,11 +252,15 @@ def claims_text(found):
         )
         lines.append(
             [
-                data, f"{level:.2f}", *(needed.get(m) or "-" for m in methods),
-                "true" if cw and others and cw < others else "NOT true", f"{best} ({last[best]:.2f})",
-                "true" if best.startswith("multiboost-cw") else "NOT true", f"{fewest} ({equal[fewest]:.2f})",
+                data,
+                f"{level:.2f}",
+                *(needed.get(m) or "-" for m in methods),
+                "true" if cw and others and cw < others else "NOT true",
+                f"{best} ({last[best]:.2f})",
+                "true" if best.startswith("multiboost-cw") else "NOT true",
+                f"{fewest} ({equal[fewest]:.2f})",
             ]
-        )  # fmt: skip
+        )
     head = [
         "data",
         "level",
@@ -312,8 +316,11 @@ def curve_values(frame):
         for (data, method), rows in found.items()
         if data == "vowel"
     }
-    values = {f"{method}-at-{count}": f"{by_method[method]} of {len(sets)}"
-              for count, by_method in lowest.items() for method in ("multiboost", "mcboost-exp")}  # fmt: skip
+    values = {
+        f"{method}-at-{count}": f"{by_method[method]} of {len(sets)}"
+        for count, by_method in lowest.items()
+        for method in ("multiboost", "mcboost-exp")
+    }
     return values | {
         "rounds": span(needed),
         "fewer": f"{fewer} of {len(sets)}",
@@ -359,12 +366,22 @@ def plot_curves(path, frame):
 
 
 RESULTS = Results(
-    "multiboost-curves", "data method repeat rounds",
-    "C n_train n_test rounds_fitted learners error curve choice fit_seconds", fit_curve, as_text="C curve choice",
-)  # fmt: skip
+    "multiboost-curves",
+    "data method repeat rounds",
+    "C n_train n_test rounds_fitted learners error curve choice fit_seconds",
+    fit_curve,
+    as_text="C curve choice",
+)
 EXPERIMENTS = (
     Experiment(
-        "multiboost-curves", "MultiBoost-cw: error by rounds and by weak learners", (RESULTS,), plan, curve_text,
-        plot_curves, sets=tuple(datasets.DATA), methods=tuple(METHODS), values=curve_values,
+        "multiboost-curves",
+        "MultiBoost-cw: error by rounds and by weak learners",
+        (RESULTS,),
+        plan,
+        curve_text,
+        plot_curves,
+        sets=tuple(datasets.DATA),
+        methods=tuple(METHODS),
+        values=curve_values,
     ),
-)  # fmt: skip
+)

@@ -106,9 +106,18 @@ def fcd_text(frame):
             lines.append([data, solver, len(rows), *times, *values, *faster, error])
         verdicts.append(f"- {data}: {claims(seconds, value)}")
     head = [
-        "data", "solver", "splits", "solver seconds", "L-BFGS-B's / these", "objective at the end",
-        "relative to L-BFGS-B's", "times faster to 1.01 of its objective", "to 1.001", "to 1.0001", "test error",
-    ]  # fmt: skip
+        "data",
+        "solver",
+        "splits",
+        "solver seconds",
+        "L-BFGS-B's / these",
+        "objective at the end",
+        "relative to L-BFGS-B's",
+        "times faster to 1.01 of its objective",
+        "to 1.001",
+        "to 1.0001",
+        "test error",
+    ]
     return (
         f"MultiBoost-cw, C = {C:g}, {ROUNDS} rounds of stumps; CPU seconds of all rounds in the solver "
         "and in the weights that it leaves, one thread; means over the splits. The times to L-BFGS-B's objective are "
@@ -212,12 +221,23 @@ def first_below(row, level):
 
 
 RESULTS = Results(
-    "multiboost-fcd", "data solver repeat C rounds", "n_train rounds_fitted solver_seconds objective error curve",
-    fit_fcd, as_text="curve",
-)  # fmt: skip
+    "multiboost-fcd",
+    "data solver repeat C rounds",
+    "n_train rounds_fitted solver_seconds objective error curve",
+    fit_fcd,
+    as_text="curve",
+)
 EXPERIMENTS = (
     Experiment(
-        "multiboost-fcd", "MultiBoost-cw: the objective against the time of the solver", (RESULTS,), plan, fcd_text,
-        weigh=None, alone=True, sets=tuple(DATA), values=fcd_values, pages={"": page},
+        "multiboost-fcd",
+        "MultiBoost-cw: the objective against the time of the solver",
+        (RESULTS,),
+        plan,
+        fcd_text,
+        weigh=None,
+        alone=True,
+        sets=tuple(DATA),
+        values=fcd_values,
+        pages={"": page},
     ),
-)  # fmt: skip
+)

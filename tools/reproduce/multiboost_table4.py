@@ -143,17 +143,38 @@ def table4_text(frame):
             zero = rows["zero_share"].astype(float).mean()
             lines.append(
                 [
-                    data, solver, f"{theirs[0]} ({theirs[1]})", f"{mean:.1f} ({deviation:.1f})", verdict(mean, theirs),
-                    len(rows), f"{float(rows['C'].iloc[0]):.0e}", spread(same, 1),
-                    f"{rows['rounds_fitted'].mean():.0f}", f"{100 * zero:.0f}%", f"{rows['solver_seconds'].mean():.3g}",
-                    *(ratios(rows, of_set[m], cells[m], solver != "fcd") for m in ("mcboost-exp", "mcboost-log")),
+                    data,
+                    solver,
+                    f"{theirs[0]} ({theirs[1]})",
+                    f"{mean:.1f} ({deviation:.1f})",
+                    verdict(mean, theirs),
+                    len(rows),
+                    f"{float(rows['C'].iloc[0]):.0e}",
+                    spread(same, 1),
+                    f"{rows['rounds_fitted'].mean():.0f}",
+                    f"{100 * zero:.0f}%",
+                    f"{rows['solver_seconds'].mean():.3g}",
+                    *(
+                        ratios(rows, of_set[m], cells[m], solver != "fcd")
+                        for m in ("mcboost-exp", "mcboost-log")
+                    ),
                 ]
-            )  # fmt: skip
+            )
     head = [
-        "data", "solver", "paper", "ours", "within one sd of the paper", "repeats", "C", "MCBoost, log, these splits",
-        "rounds", "zero coefficients", "solving, CPU s", "times MCBoost's, exp: paper / ours",
+        "data",
+        "solver",
+        "paper",
+        "ours",
+        "within one sd of the paper",
+        "repeats",
+        "C",
+        "MCBoost, log, these splits",
+        "rounds",
+        "zero coefficients",
+        "solving, CPU s",
+        "times MCBoost's, exp: paper / ours",
         "times MCBoost's, log: paper / ours",
-    ]  # fmt: skip
+    ]
     return f"{markdown_table(head, lines)}\n\n{signed_rank_text(frame)}"
 
 
@@ -266,16 +287,25 @@ def table4_values(frame):
 
 
 RESULTS = Results(
-    "table4-multiboost", "data method C repeat rounds",
-    "n_train n_test rounds_fitted learners zero_share error solver_seconds", fit_table4, as_text="C zero_share",
-)  # fmt: skip
+    "table4-multiboost",
+    "data method C repeat rounds",
+    "n_train n_test rounds_fitted learners zero_share error solver_seconds",
+    fit_table4,
+    as_text="C zero_share",
+)
 CHOICE = Results(
     "table4-multiboost-choice", "data method C fold rounds", "error n_train n_test", fit_choice
 )
 EXPERIMENTS = (
     Experiment(
-        "table4-multiboost", "Table IV: MultiBoost", (RESULTS, CHOICE), plan, table4_text,
-        sets=(*DATA, "usps-train"), methods=METHODS, values=table4_values,
+        "table4-multiboost",
+        "Table IV: MultiBoost",
+        (RESULTS, CHOICE),
+        plan,
+        table4_text,
+        sets=(*DATA, "usps-train"),
+        methods=METHODS,
+        values=table4_values,
         pages={"": table4_page},
     ),
-)  # fmt: skip
+)

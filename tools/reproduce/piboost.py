@@ -272,8 +272,11 @@ def table3_values(frame):
         "ranks-paper": in_order(paper_ranking(sets)),
         "ranks-paper-all": in_order(paper_ranking(list(PUBLISHED))),
     }
-    for name, methods in (("ranked", RANKED), ("singles-rule", ["piboost-singles-rule"]),
-                          ("pairs-rule", ["piboost-pairs-rule"])):  # fmt: skip
+    for name, methods in (
+        ("ranked", RANKED),
+        ("singles-rule", ["piboost-singles-rule"]),
+        ("pairs-rule", ["piboost-pairs-rule"]),
+    ):
         cells = [good for (_, method), good in judged.items() if method in methods]
         values[f"{name}-within"] = f"{sum(cells)} of {len(cells)}"
     distances = [
@@ -312,8 +315,14 @@ RESULTS = Results(
 )
 EXPERIMENTS = (
     Experiment(
-        "piboost-table3", "PIBoost's Table 3: equal numbers of trees", (RESULTS,), plan, table3_text,
-        sets=tuple(SETS), methods=tuple(METHODS), values=table3_values,
+        "piboost-table3",
+        "PIBoost's Table 3: equal numbers of trees",
+        (RESULTS,),
+        plan,
+        table3_text,
+        sets=tuple(SETS),
+        methods=tuple(METHODS),
+        values=table3_values,
         pages={"": table3_page, "p-values": p_values_page},
     ),
-)  # fmt: skip
+)

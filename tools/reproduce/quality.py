@@ -17,9 +17,20 @@ from reproduce.experiment import Experiment, Results, cross, select
 
 # Fixed before the first run.
 METHODS = (
-    "vector", "vector-raw", "vector-auto", "abc-logitboost", "mcboost", "lightgbm", "lightgbm-bounded", "xgboost",
-    "xgboost-vector", "catboost", "histogram", "logistic", "svm",
-)  # fmt: skip
+    "vector",
+    "vector-raw",
+    "vector-auto",
+    "abc-logitboost",
+    "mcboost",
+    "lightgbm",
+    "lightgbm-bounded",
+    "xgboost",
+    "xgboost-vector",
+    "catboost",
+    "histogram",
+    "logistic",
+    "svm",
+)
 OURS = "vector", "vector-raw", "vector-auto", "abc-logitboost", "mcboost"
 TUNED = (
     "vector",
@@ -32,9 +43,27 @@ TUNED = (
     "svm",
 )
 TUNED_SETS = (
-    "iris", "wine", "glass", "ecoli", "svmguide2", "svmguide4", "vowel", "CNAE-9", "yeast", "car", "dna", "abalone",
-    "waveform", "waveform-noise", "optdigits", "satimage", "pendigits", "letter", "krkopt", "usps",
-)  # fmt: skip
+    "iris",
+    "wine",
+    "glass",
+    "ecoli",
+    "svmguide2",
+    "svmguide4",
+    "vowel",
+    "CNAE-9",
+    "yeast",
+    "car",
+    "dna",
+    "abalone",
+    "waveform",
+    "waveform-noise",
+    "optdigits",
+    "satimage",
+    "pendigits",
+    "letter",
+    "krkopt",
+    "usps",
+)
 CONFIGURATIONS = 30
 FOLDS = 5
 TUNED_ROWS = 3000
@@ -273,16 +302,29 @@ def summary(means, methods):
     by_rank = [ranking(means, methods, name) for name in ("log_loss", "error")]
     for method in methods:
         cells = [means[name][method] for name in (*MEASURES, "cpu", "bytes", "micros_a_row")]
-        lines.append([
-            method, *(f"{one[method]:.2f}" if method in one else "-" for one, _ in by_rank),
-            f"{geometric(cells[0]):.4f}",
-            *(f"{cell.mean():.2f}" for cell in cells[1:4]), f"{geometric(cells[4]):.2f}",
-            f"{geometric(cells[5]) / 1000:.0f}", f"{geometric(cells[6]):.2f}",
-        ])  # fmt: skip
+        lines.append(
+            [
+                method,
+                *(f"{one[method]:.2f}" if method in one else "-" for one, _ in by_rank),
+                f"{geometric(cells[0]):.4f}",
+                *(f"{cell.mean():.2f}" for cell in cells[1:4]),
+                f"{geometric(cells[4]):.2f}",
+                f"{geometric(cells[5]) / 1000:.0f}",
+                f"{geometric(cells[6]):.2f}",
+            ]
+        )
     heads = [
-        "method", "rank, log loss", "rank, error", "log loss", "error %", "balanced error %", "calibration error %",
-        "CPU seconds", "kB", "microseconds a row",
-    ]  # fmt: skip
+        "method",
+        "rank, log loss",
+        "rank, error",
+        "log loss",
+        "error %",
+        "balanced error %",
+        "calibration error %",
+        "CPU seconds",
+        "kB",
+        "microseconds a row",
+    ]
     note = (
         f"{len(means)} sets; geometric means of log loss, seconds, kB and microseconds; critical difference of ranks "
         f"{by_rank[0][1].critical:.2f}. {TWIN} is not ranked: it is vector without calibration."

@@ -36,10 +36,26 @@ from reproduce import timings
 
 # In the order of the pages.
 PAPERS = (
-    "headline", "mcboost", "figure1", "abcboost", "abcboost_grid", "multiboost_table4", "multiboost",
-    "multiboost_fcd", "piboost", "table5", "table5_learners", "imbalance", "hinge", "hinge_others", "hinge_variants",
-    "fair", "quality", "temperature", "defaults",
-)  # fmt: skip
+    "headline",
+    "mcboost",
+    "figure1",
+    "abcboost",
+    "abcboost_grid",
+    "multiboost_table4",
+    "multiboost",
+    "multiboost_fcd",
+    "piboost",
+    "table5",
+    "table5_learners",
+    "imbalance",
+    "hinge",
+    "hinge_others",
+    "hinge_variants",
+    "fair",
+    "quality",
+    "temperature",
+    "defaults",
+)
 MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
 EXPERIMENTS = {
     experiment.name: experiment for module in MODULES for experiment in module.EXPERIMENTS
@@ -75,9 +91,12 @@ def make_parser():
         help="do the fits of the --methods or --sets named anew, and keep all others",
     )
     add("--markdown", metavar="FOLDER", help="print the tables of a results folder and stop")
-    add("--into", metavar="PAGE", nargs="*",
+    add(
+        "--into",
+        metavar="PAGE",
+        nargs="*",
         help="with --markdown: put tables, and values in sentences, into these pages (default: README.md and docs)",
-    )  # fmt: skip
+    )
     add = parser.add_argument_group("trees and MultiBoost").add_argument
     add(
         "--methods",
@@ -95,8 +114,14 @@ def make_parser():
         help="data sets of the tables that can do a part of theirs",
     )
     add("--budget", type=float, metavar="MINUTES", help="begin no further fit after this")
-    add("--verify", type=int, nargs="?", const=25, metavar="N",
-        help="compare the N cheapest fits with the result file (default 25)")  # fmt: skip
+    add(
+        "--verify",
+        type=int,
+        nargs="?",
+        const=25,
+        metavar="N",
+        help="compare the N cheapest fits with the result file (default 25)",
+    )
     add("--tolerance", type=float, default=0.0, help="with --verify: percent that may differ (0)")
     return parser
 

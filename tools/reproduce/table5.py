@@ -138,14 +138,21 @@ def rounds_of(data, method, learner, rounds=ROUNDS):
 def table5_units(sets, methods, choices, repeats, rounds=ROUNDS):
     """Fits of all methods, some repeats of everything before the next ones; AdaBoost.MO of many columns comes last."""
     units = [
-        {"data": data, "method": method, "learner": learner, "value": choices.get((data, method, learner)) or "-",
-         "repeat": repeat, "rounds": rounds_of(data, method, learner, rounds)}
+        {
+            "data": data,
+            "method": method,
+            "learner": learner,
+            "value": choices.get((data, method, learner)) or "-",
+            "repeat": repeat,
+            "rounds": rounds_of(data, method, learner, rounds),
+        }
         for learner in LEARNERS
         for data in sets
         for method in methods
         for repeat in range(repeats if learner == "stump" else min(repeats, BLOCK))
-        if PUBLISHED[data].get(method, ()) is not None and (method, learner) != ("adaboost-mo", "3 leaves")
-    ]  # fmt: skip
+        if PUBLISHED[data].get(method, ()) is not None
+        and (method, learner) != ("adaboost-mo", "3 leaves")
+    ]
     return sorted(
         units, key=lambda unit: ((unit["method"], unit["data"]) in LATE, unit["repeat"] // BLOCK)
     )
@@ -357,8 +364,11 @@ def table5_values(frame):
     others = {
         (d, m): one for (d, m), one in stumps.items() if m != "samme" and d not in ("vowel", "usps")
     }
-    near = [(data, method) for data, method in trees
-            if data in ("dna", "satimage", "pendigits", "letter") and method != "samme"]  # fmt: skip
+    near = [
+        (data, method)
+        for data, method in trees
+        if data in ("dna", "satimage", "pendigits", "letter") and method != "samme"
+    ]
     gradboost = [data for data in PUBLISHED if stumps.get((data, "gradboost"), 1) < 0]
 
     def within(cells):
@@ -424,15 +434,25 @@ def significant(tests):
 
 
 RESULTS = Results(
-    "table5", "data method learner value repeat rounds", "n_train n_test rounds_fitted error", fit_table5,
+    "table5",
+    "data method learner value repeat rounds",
+    "n_train n_test rounds_fitted error",
+    fit_table5,
     as_text="value",
-)  # fmt: skip
+)
 CHOICE = Results(
     "table5-choice", "data method learner value fold rounds", "error n_train n_test", fit_choice
 )
 EXPERIMENTS = (
     Experiment(
-        "table5", "Table V: 1,000 rounds", (RESULTS, CHOICE), plan, table5_text, sets=tuple(PUBLISHED),
-        methods=METHODS, values=table5_values, pages={"": table5_page, "signed-ranks": signed_rank_page},
+        "table5",
+        "Table V: 1,000 rounds",
+        (RESULTS, CHOICE),
+        plan,
+        table5_text,
+        sets=tuple(PUBLISHED),
+        methods=METHODS,
+        values=table5_values,
+        pages={"": table5_page, "signed-ranks": signed_rank_page},
     ),
-)  # fmt: skip
+)

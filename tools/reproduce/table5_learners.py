@@ -74,8 +74,14 @@ def plan(options, journal):
         data=sets, learner=LEARNERS, method=[CHOOSING], part=["fold"], fold=range(FOLDS), repeat=[0]
     )
     yield 0, folds, "table5-learners: choice"
-    splits = cross(data=sets, learner=LEARNERS, method=METHODS, part=["test"], fold=[0],
-                   repeat=range(options.repeats or REPEATS))  # fmt: skip
+    splits = cross(
+        data=sets,
+        learner=LEARNERS,
+        method=METHODS,
+        part=["test"],
+        fold=[0],
+        repeat=range(options.repeats or REPEATS),
+    )
     yield 0, splits, "table5-learners"
 
 
@@ -203,9 +209,10 @@ def plan_chosen(options, journal):
     """The cheap sets first."""
     of_table5 = values_of_table5(options.results)
     units = cross(
-        data=options.sets or ALL_SETS, method=options.methods or ALL_METHODS,
+        data=options.sets or ALL_SETS,
+        method=options.methods or ALL_METHODS,
         repeat=range(options.repeats or REPEATS),
-    )  # fmt: skip
+    )
     units = [{**unit, "value": of_table5[unit["data"], unit["method"]]} for unit in units]
     yield 0, sorted(units, key=lambda unit: unit["data"] == "usps"), "table5-chosen"
 
@@ -263,11 +270,30 @@ RESULTS = Results(
 )
 EXPERIMENTS = (
     Experiment(
-        "table5-learners", "Table V: the weak learner", (RESULTS,), plan, text, sets=SETS, values=values,
+        "table5-learners",
+        "Table V: the weak learner",
+        (RESULTS,),
+        plan,
+        text,
+        sets=SETS,
+        values=values,
     ),
     Experiment(
-        "table5-chosen", "Table V with the weak learner of the search",
-        (Results("table5-chosen", "data method value repeat", "error n_train n_test", fit_chosen, as_text="value"),),
-        plan_chosen, chosen_text, sets=ALL_SETS, methods=ALL_METHODS, values=chosen_values,
+        "table5-chosen",
+        "Table V with the weak learner of the search",
+        (
+            Results(
+                "table5-chosen",
+                "data method value repeat",
+                "error n_train n_test",
+                fit_chosen,
+                as_text="value",
+            ),
+        ),
+        plan_chosen,
+        chosen_text,
+        sets=ALL_SETS,
+        methods=ALL_METHODS,
+        values=chosen_values,
     ),
-)  # fmt: skip
+)

@@ -144,12 +144,20 @@ def where(cell):
 
 
 RESULTS = Results(
-    "temperature", "method data rows seed",
-    "error n_train n_test plain folds corrected best T_folds T_corrected T_best", fit_temperature,
-)  # fmt: skip
+    "temperature",
+    "method data rows seed",
+    "error n_train n_test plain folds corrected best T_folds T_corrected T_best",
+    fit_temperature,
+)
 EXPERIMENTS = (
     Experiment(
-        "temperature", "Calibration from folds", (RESULTS,), plan, temperature_text, sets=SETS, methods=tuple(METHODS),
+        "temperature",
+        "Calibration from folds",
+        (RESULTS,),
+        plan,
+        temperature_text,
+        sets=SETS,
+        methods=tuple(METHODS),
         values=temperature_values,
     ),
-)  # fmt: skip
+)

@@ -137,10 +137,17 @@ def trees_table(entries):
                 row for other, row in rows.items() if other.startswith(f"{problem}: LightGBM |")
             )
             name, _, threads = problem.rpartition(", ")
-            lines.append([
-                name.partition(" (")[0], threads.split()[0], row["rounds"], words(row["best"]),
-                *(words(ratio) for ratio in ratios), words(level), f"{row['peak_MB']}/{theirs['peak_MB']}",
-            ])  # fmt: skip
+            lines.append(
+                [
+                    name.partition(" (")[0],
+                    threads.split()[0],
+                    row["rounds"],
+                    words(row["best"]),
+                    *(words(ratio) for ratio in ratios),
+                    words(level),
+                    f"{row['peak_MB']}/{theirs['peak_MB']}",
+                ]
+            )
     heads = "set, threads, rounds, seconds, LightGBM, XGBoost, CatBoost, to equal error, MB".split(
         ", "
     )

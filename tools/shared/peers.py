@@ -109,35 +109,67 @@ def _ours(spec, n_classes):
 
 def _lightgbm(spec, n_classes):
     return {
-        "objective": "multiclass", "num_class": n_classes, "num_leaves": spec.leaves,
-        "learning_rate": spec.learning_rate, "num_threads": spec.threads, "seed": spec.seed, "verbosity": -1,
-    }  # fmt: skip
+        "objective": "multiclass",
+        "num_class": n_classes,
+        "num_leaves": spec.leaves,
+        "learning_rate": spec.learning_rate,
+        "num_threads": spec.threads,
+        "seed": spec.seed,
+        "verbosity": -1,
+    }
 
 
 def _xgboost(spec, n_classes):
     return {
-        "objective": "multi:softprob", "num_class": n_classes, "tree_method": "hist", "grow_policy": "lossguide",
-        "max_leaves": spec.leaves, "max_depth": 0, "max_bin": 256, "min_child_weight": 0, "reg_lambda": 0,
-        "base_score": 0.5, "learning_rate": spec.learning_rate, "nthread": spec.threads, "seed": spec.seed,
+        "objective": "multi:softprob",
+        "num_class": n_classes,
+        "tree_method": "hist",
+        "grow_policy": "lossguide",
+        "max_leaves": spec.leaves,
+        "max_depth": 0,
+        "max_bin": 256,
+        "min_child_weight": 0,
+        "reg_lambda": 0,
+        "base_score": 0.5,
+        "learning_rate": spec.learning_rate,
+        "nthread": spec.threads,
+        "seed": spec.seed,
         "verbosity": 0,
-    }  # fmt: skip
+    }
 
 
 def _catboost(spec, n_classes):
     # 16 is the greatest depth that CatBoost allows; the number of leaves limits the trees long before.
     return {
-        "loss_function": "MultiClass", "grow_policy": "Lossguide", "max_leaves": spec.leaves, "depth": 16,
-        "border_count": 255, "min_data_in_leaf": 1, "l2_leaf_reg": 0, "bootstrap_type": "No", "random_strength": 0,
-        "iterations": spec.rounds, "learning_rate": spec.learning_rate, "thread_count": spec.threads,
-        "random_seed": spec.seed, "allow_writing_files": False, "verbose": False,
-    }  # fmt: skip
+        "loss_function": "MultiClass",
+        "grow_policy": "Lossguide",
+        "max_leaves": spec.leaves,
+        "depth": 16,
+        "border_count": 255,
+        "min_data_in_leaf": 1,
+        "l2_leaf_reg": 0,
+        "bootstrap_type": "No",
+        "random_strength": 0,
+        "iterations": spec.rounds,
+        "learning_rate": spec.learning_rate,
+        "thread_count": spec.threads,
+        "random_seed": spec.seed,
+        "allow_writing_files": False,
+        "verbose": False,
+    }
 
 
 def _sklearn(spec, n_classes):
     return {
-        "max_iter": spec.rounds, "learning_rate": spec.learning_rate, "max_leaf_nodes": spec.leaves, "max_bins": 255,
-        "min_samples_leaf": 1, "l2_regularization": 0.0, "early_stopping": False, "random_state": spec.seed,
-    }  # fmt: skip
+        "max_iter": spec.rounds,
+        "learning_rate": spec.learning_rate,
+        "max_leaf_nodes": spec.leaves,
+        "max_bins": 255,
+        "min_samples_leaf": 1,
+        "l2_regularization": 0.0,
+        "early_stopping": False,
+        "random_state": spec.seed,
+    }
 
 
 def parameters(spec, n_classes):

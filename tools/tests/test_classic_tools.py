@@ -27,9 +27,11 @@ def test_numbers_of_trees_are_those_of_the_paper():
         for data in ("car", "krkopt", "vowel", "waveform")
     }
     assert rounds == {
-        "car": [70, 280, 70, 40], "krkopt": [95, 1710, 95, 10], "vowel": [120, 1320, 120, 20],
+        "car": [70, 280, 70, 40],
+        "krkopt": [95, 1710, 95, 10],
+        "vowel": [120, 1320, 120, 20],
         "waveform": [40, 120, 40, 40],
-    }  # fmt: skip
+    }
     assert piboost.rounds_of("vowel", "adaboost-mh") == 120  # as many trees, not rounds
 
 

@@ -142,11 +142,21 @@ def test_cells(tmp_path, monkeypatch, data_folder, quick):
 def frame_of(values):
     """Results of (data, method): (log loss, of folds, error)."""
     numbers = dict.fromkeys(fair.MEASURES, 1.0) | {"n_train": 2000.0}
-    return pd.DataFrame([
-        {"data": data, "method": method, "seed": 0, **numbers, "log_loss": loss, "fold_log_loss": folds,
-         "error": error, "failed": "-"}
-        for (data, method), (loss, folds, error) in values.items()
-    ])  # fmt: skip
+    return pd.DataFrame(
+        [
+            {
+                "data": data,
+                "method": method,
+                "seed": 0,
+                **numbers,
+                "log_loss": loss,
+                "fold_log_loss": folds,
+                "error": error,
+                "failed": "-",
+            }
+            for (data, method), (loss, folds, error) in values.items()
+        ]
+    )
 
 
 def test_tables():
@@ -212,8 +222,10 @@ def test_some_fits_again(tmp_path, capsys):
     journal.forget(lambda row: _is_named(options, row))
     kept = Journal(tmp_path / "x.csv", ["data", "method"], ["error"], keep=True)
     assert [(row["data"], row["method"]) for row in kept.rows] == [
-        ("iris", "vector"), ("iris", "lightgbm"), ("wine", "lightgbm"),
-    ]  # fmt: skip
+        ("iris", "vector"),
+        ("iris", "lightgbm"),
+        ("wine", "lightgbm"),
+    ]
     with pytest.raises(SystemExit):
         main(["quality-fair", "--again"])
     assert "--again needs --methods or --sets" in capsys.readouterr().err

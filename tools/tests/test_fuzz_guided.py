@@ -38,8 +38,12 @@ def test_inputs_are_counted_and_kept(clang, tmp_path, capsys):
     first = capsys.readouterr().out
     second = call(tmp_path, "svmlight", "--runs", "2000", "--seed", "2")
     assert kept > 6 and second == 0
-    counts = [re.fullmatch(r"svmlight: (\d+) inputs, (\d+) edges, a corpus of \d+, 0 findings\n", text).groups()
-              for text in (first, capsys.readouterr().out)]  # fmt: skip
+    counts = [
+        re.fullmatch(
+            r"svmlight: (\d+) inputs, (\d+) edges, a corpus of \d+, 0 findings\n", text
+        ).groups()
+        for text in (first, capsys.readouterr().out)
+    ]
     assert [inputs for inputs, _ in counts] == ["3000", "2000"]
     assert int(counts[1][1]) >= int(counts[0][1]) > 100
 

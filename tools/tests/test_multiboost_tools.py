@@ -68,9 +68,13 @@ def test_choice_of_C():
     rows = [
         {"data": "iris", "method": "multiboost-lbfgs", "C": C, "error": error, "rounds": rounds}
         for C, error, rounds in (
-            ("1e+08", "5", "100"), ("1000", "4", "100"), ("1000", "6", "100"), ("200", "7", "100"), ("200", "1", "500")
+            ("1e+08", "5", "100"),
+            ("1000", "4", "100"),
+            ("1000", "6", "100"),
+            ("200", "7", "100"),
+            ("200", "1", "500"),
         )
-    ]  # fmt: skip
+    ]
     assert multiboost_table4.choose_C(rows, "iris", "multiboost-lbfgs") == "1000"
     assert multiboost_table4.choose_C(rows, "iris", "mcboost-exp") is None
 

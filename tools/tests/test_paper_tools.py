@@ -155,10 +155,19 @@ def test_verdicts_of_the_tests():
 
 def test_columns_beside_the_papers():
     rows = [
-        {"protocol": "official", "data": "vowel", "kernel": "perceptron", "scaled": scaled,
-         "method": "one-vs-one", "C": 1.0, "rounds": 0, "repeat": 0, "error": error}
+        {
+            "protocol": "official",
+            "data": "vowel",
+            "kernel": "perceptron",
+            "scaled": scaled,
+            "method": "one-vs-one",
+            "C": 1.0,
+            "rounds": 0,
+            "repeat": 0,
+            "error": error,
+        }
         for scaled, error in (("yes", 37.45), ("no", 33.8))
-    ]  # fmt: skip
+    ]
     frame = frame_of(rows)
     assert "| vowel | perceptron | paper | 37.45 |" in hinge_others.columns_text(frame)
     values = hinge_others.columns_values(frame)
@@ -271,13 +280,25 @@ def test_the_papers_grid_supports_its_claims():
 
 def test_table_of_the_grid():
     rows = [
-        {"leaves": leaves, "rate": rate, "method": method, "gap": 10, "rounds": rounds, "rounds_fitted": 7,
-         "n_train": 1, "n_test": 1, "curve": f"5:999 7:{count}"}
+        {
+            "leaves": leaves,
+            "rate": rate,
+            "method": method,
+            "gap": 10,
+            "rounds": rounds,
+            "rounds_fitted": 7,
+            "n_train": 1,
+            "n_test": 1,
+            "curve": f"5:999 7:{count}",
+        }
         for leaves, rate, method, rounds, count in (
-            (8, 0.1, "logitboost", 200, 2600), (8, 0.1, "abc-logitboost", 200, 2400), (8, 0.04, "mart", 200, 5000),
-            (16, 0.1, "logitboost", 3000, 2390), (16, 0.1, "abc-logitboost", 3000, 2200),
+            (8, 0.1, "logitboost", 200, 2600),
+            (8, 0.1, "abc-logitboost", 200, 2400),
+            (8, 0.04, "mart", 200, 5000),
+            (16, 0.1, "logitboost", 3000, 2390),
+            (16, 0.1, "abc-logitboost", 3000, 2200),
         )
-    ]  # fmt: skip
+    ]
     frame = frame_of(rows, as_text=["curve"])
     text = abcboost_grid.text(frame)
     assert "| J | nu = 0.1 |\n|---|---|\n| 8 | 2,600 / 2,400 |" in text

@@ -107,9 +107,15 @@ def test_a_large_leaf_is_added_up_in_parts():
 def test_one_thread_takes_the_sum_of_the_pieces(factor):
     tree, shape = SMALL.scaled(factor), Shape(200 * factor, 0.5, 10)
     costs = Costs(
-        {"gradient": 2.0, "quantise": 3.0}, leaf_value=5.0, start=6.0, route=7.0, large=0.5, small=0.25, split=11.0,
+        {"gradient": 2.0, "quantise": 3.0},
+        leaf_value=5.0,
+        start=6.0,
+        route=7.0,
+        large=0.5,
+        small=0.25,
+        split=11.0,
         python=13.0,
-    )  # fmt: skip
+    )
     found = span.schedule(tree, shape, costs, 1, FREE)
     rows = [factor * n for n in (100, 60, 40, 50)]
     nodes = sum(costs.of_rows(n, 10) for n in rows) + 4 * 11

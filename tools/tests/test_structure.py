@@ -51,8 +51,10 @@ def tree(tmp_path):
 def test_code_has_no_words(tree):
     code = structure.code_of(tree)
     assert code["pymcboost/training/fitting.py"][2:5] == [
-        "class Trainer:", "def fit(self, workers):", 'text = "# no comment"'
-    ]  # fmt: skip
+        "class Trainer:",
+        "def fit(self, workers):",
+        'text = "# no comment"',
+    ]
     assert code["pymcboost/_kernels/sums.h"] == ["int f(void) {", 'return "// text"[0];', "}"]
     # What is generated does not count.
     assert {"pymcboost/_kernels/sums.c", "pymcboost/include/mcb.h"}.isdisjoint(

@@ -19,9 +19,21 @@ from shared import datasets, peers
 def test_28_sets():
     assert len(datasets.DATA) == 28
     assert [name for name in datasets.DATA if datasets.fixed_split(name)] == [
-        "svmguide4", "vowel", "dna", "optdigits", "satimage", "usps", "sector", "pendigits", "news20-bydate", "letter",
-        "shuttle", "mnist", "poker", "covtype",
-    ]  # fmt: skip
+        "svmguide4",
+        "vowel",
+        "dna",
+        "optdigits",
+        "satimage",
+        "usps",
+        "sector",
+        "pendigits",
+        "news20-bydate",
+        "letter",
+        "shuttle",
+        "mnist",
+        "poker",
+        "covtype",
+    ]
 
 
 @pytest.mark.needs_data
@@ -94,9 +106,15 @@ def test_a_budget_of_nothing(tmp_path, capsys):
     journal.run_units(kept, work_on, units[:2], 1, "made up")
     journal.run_units(kept, work_on, units, 1, "made up")
     assert "2 of 4 are there already" in capsys.readouterr().err
-    assert [row["value"] for row in journal.Journal(tmp_path / "one.csv", ["unit"], ["value"], keep=True).rows] == [
-        "0", "1", "4", "9",
-    ]  # fmt: skip
+    assert [
+        row["value"]
+        for row in journal.Journal(tmp_path / "one.csv", ["unit"], ["value"], keep=True).rows
+    ] == [
+        "0",
+        "1",
+        "4",
+        "9",
+    ]
 
 
 def work_on(unit):
@@ -224,8 +242,12 @@ def test_targets(good):
     trees.add_ratios(report, "set", found, ("logitboost",), ", to 1%")
     assert [target["ok"] for target in report.targets] == [good] * 5
     assert [target["target"] for target in report.targets] == [
-        ">= 4 x", "<= 0.333333 x", "<= 0.2 x", "<= 1 x", "<= 1.15 x"
-    ]  # fmt: skip
+        ">= 4 x",
+        "<= 0.333333 x",
+        "<= 0.2 x",
+        "<= 1 x",
+        "<= 1.15 x",
+    ]
     trees.vector_targets(report, "set", {"vector": outcome(1.0)}, 200)
     trees.add_memory(report, "set", {"logitboost": outcome(1.0)}, ("logitboost",))
     assert len(report.targets) == 5

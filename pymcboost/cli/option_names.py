@@ -1,0 +1,22 @@
+"""The table of parameters that the programs read, and the names of options; it needs no other part of the package."""
+
+import functools
+import json
+from pathlib import Path
+
+TABLE = Path(__file__).with_name("options.json")
+# Parameters with another long name here, in addition to their own.
+ALIASES = {"scoring": "--metric"}
+
+
+@functools.cache
+def read_table():
+    """Read the table of algorithms and parameters."""
+    return json.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def flag_of_parameter(name):
+    """The option of a parameter of any algorithm; None for other names."""
+    if all(row["name"] != name for row in read_table()["rows"]):
+        return None
+    return "-n" if name == "n_estimators" else ALIASES.get(name, "--" + name.replace("_", "-"))
