@@ -7,9 +7,9 @@ import re
 import pytest
 
 from pymcboost.cli.console import UsageError
+from pymcboost.cli.option_names import TABLE
 from pymcboost.cli.options import (
     NUMBERED,
-    TABLE,
     add_algorithm_options,
     get_algorithm,
     option_flags,

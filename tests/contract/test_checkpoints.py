@@ -161,7 +161,7 @@ def test_ctrl_c_after_the_rounds_leaves_them(name, more, rounds, of, tmp_path, m
     assert rounds or model.n_estimators_ < done[-1] < 18  # of early stopping, which goes back
 
 
-def interrupt(*given):
+def interrupt(*given, **named):
     raise KeyboardInterrupt
 
 

@@ -78,7 +78,7 @@ def test_bytes_that_are_none():
 
 def test_pipe_that_promises_more_than_the_free_memory(model, through_pipe, monkeypatch):
     monkeypatch.setattr(file, "available_memory", lambda: 10_000)
-    with pytest.raises(MemoryError, match=r"pipe: the model has .* KiB, 9.8 KiB are free"):
+    with pytest.raises(MemoryError, match=r"pipe: the model takes .* KiB, but 9.8 KiB are free"):
         through_pipe([model.to_bytes()])
 
 
@@ -92,7 +92,9 @@ def test_file_that_is_larger_than_the_free_memory(model, tmp_path, monkeypatch):
     os.truncate(path, size)
     monkeypatch.setattr(file, "available_memory", lambda: size - 1)
     monkeypatch.setattr(file, "_read_at_most", lambda stream, size, *_: stream.read(min(size, 64)))
-    with pytest.raises(MemoryError, match=r"large.mcb: the model has 8.0 GiB, 8.0 GiB are free"):
+    with pytest.raises(
+        MemoryError, match=r"large.mcb: the model takes 8.0 GiB, but 8.0 GiB are free"
+    ):
         load_model(path)
 
 

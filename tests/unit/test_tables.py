@@ -35,11 +35,11 @@ def read(path, kind="csv"):
 def refused(path, kind="csv"):
     """What the message says that the file takes, in MiB."""
     with pytest.raises(
-        tables.TableMemoryError, match=r"takes about [\d.]+ MiB .* are free. Give fewer"
+        tables.TableMemoryError, match=r"takes at least [\d.]+ MiB .* are free. Give fewer"
     ) as found:
         read(path, kind)
     assert isinstance(found.value, MemoryError) and str(found.value).startswith(f"{path}: ")
-    return float(str(found.value).split("about ")[1].split()[0])
+    return float(str(found.value).split("at least ")[1].split()[0])
 
 
 def test_a_csv_file_is_compared_with_the_free_memory(frame, free, tmp_path):

@@ -480,7 +480,7 @@ def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
 
 def test_training_loss_of_several_workers_takes_no_functions():
     for found in errors_of(callbacks=[[TrainingLoss("accuracy")], [TrainingLoss("accuracy")]]):
-        assert "TrainingLoss: scoring='accuracy' asks for the rows" in str(found)
+        assert "TrainingLoss: scoring='accuracy' needs all rows in one place" in str(found)
         assert "use 'log_loss', 'error', 'balanced_error' or 'auc_ovr'" in str(found)
 
 
@@ -498,17 +498,17 @@ def test_callbacks_that_all_workers_need(one, rank):
         (
             ["error"],
             ["log_loss"],
-            "scoring of callbacks is ['log_loss'] on worker 1 and ['error'] on worker 0",
+            "scoring of callbacks is ['log_loss'] on worker 1, but ['error'] on worker 0",
         ),
         (
             ["error"],
             ["log_loss", "error"],
-            "worker 1 has 2 TrainingLoss, worker 0 has 1; give all workers the same",
+            "worker 1 has 2 TrainingLoss, but worker 0 has 1; give all workers the same",
         ),
         (
             [["error", "log_loss"]],
             ["error"],
-            "['error'] on worker 1 and ['error', 'log_loss'] on worker 0",
+            "['error'] on worker 1, but ['error', 'log_loss'] on worker 0",
         ),
     ],
 )
@@ -632,7 +632,7 @@ def test_other_models_to_go_on_from_are_refused_before_the_rounds():
     for found in errors_of(init_model=models):
         assert "init_model is 'a model with SHA-256 " in str(
             found
-        ) and "on worker 1 and 'a model with" in str(found)
+        ) and "on worker 1, but 'a model with" in str(found)
 
 
 def test_validation_sets_without_rows_or_labels_are_refused_in_words():
@@ -955,4 +955,6 @@ def test_too_few_rows_for_validation():
     found = run(
         2, lambda w: VectorTreeBoostClassifier(**params).fit(X[w.rank :: 2], y[w.rank :: 2], comm=w)
     )
-    assert all("validation_fraction=0.001 of 40 rows" in str(one) for one in found), found
+    assert all("validation_fraction=0.001 selects none of 40 rows" in str(one) for one in found), (
+        found
+    )
