@@ -86,7 +86,7 @@ C_SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp' | grep -v include/m
 lint: $(VENV)/.stamp-lint $(VENV)/.stamp-build
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
+	@$(BIN)/clang-format --dry-run -Werror $(C_SOURCES)
 	PATH="$(abspath $(BIN)):$$PATH" cython-lint pymcboost/_kernels  # it starts pycodestyle by name
 	$(BIN)/codespell
 	$(BIN)/python tools/docstrings.py
