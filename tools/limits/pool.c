@@ -58,7 +58,7 @@ static void take_turns(void *what, int64_t piece, int thread) {
     }
 }
 
-/* Jobs of two threads that have n turns each: a line of the cache goes to and back. */
+/* Jobs of two threads that have n turns each: a cache line moves back and forth between them. */
 void pool_turns(long n, long jobs, double *ns) {
     for (long j = 0; j < jobs; j++) {
         turns t = {2, n, {0}, 0, {0}};
