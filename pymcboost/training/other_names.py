@@ -156,6 +156,11 @@ VALUES = {
     },
     "class_weight": {"Balanced balance auto": "balanced"},
 }
+# Numbers that mean something else in other libraries, and what to write here.
+NUMBERS = {
+    ("max_depth", -1): "max_depth=None means no limit",
+    ("verbose", -1): "verbose=0 is silent",
+}
 # Arguments of predict and predict_proba in other libraries, and what to write.
 OF_PREDICT = (
     (
@@ -207,11 +212,21 @@ NAMES = {
 }
 
 
-def value_here(parameter, value):
-    """Translate a parameter value of other libraries; None if it is unknown."""
-    return next(
-        (here for names, here in VALUES.get(parameter, {}).items() if value in names.split()), None
-    )
+def hint_of_value(parameter, value, allows):
+    """What to write instead of a refused parameter value, from "; " on; empty if nothing is known about it.
+
+    ``allows``: whether the parameter may have a value.
+    """
+    if isinstance(value, str):
+        names_here = VALUES.get(parameter, {}).items()
+        here = next((here for names, here in names_here if value in names.split()), None)
+        known = here is not None and allows(here)
+        return f"; {value!r} in other libraries is {here!r} here" * known
+    if parameter == "early_stopping" and isinstance(value, int):
+        return f"; n_iter_no_change={value} sets the patience, with early_stopping=True"
+    if isinstance(value, int) and (parameter, value) in NUMBERS:
+        return f"; {NUMBERS[parameter, value]}"
+    return ""
 
 
 def hint_of_predict(name, method):

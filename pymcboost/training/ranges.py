@@ -140,24 +140,9 @@ class Parameter(NamedTuple):
         if fault:
             return fault
         words = f"{name}={value!r} is not allowed; it must be {self.describe()}"
-        if not isinstance(value, str):
-            return words + self._meant(name, value)
-        from pymcboost.training.other_names import value_here  # a table that only errors need
+        from pymcboost.training.other_names import hint_of_value  # a table that only errors need
 
-        here = value_here(name.partition("[")[0], value)
-        has_equivalent = here is not None and self.allows(here)
-        return words + f"; {value!r} in other libraries is {here!r} here" * has_equivalent
-
-    @staticmethod
-    def _meant(name, value):
-        """What to write for a number that means something else in other libraries; empty for other values."""
-        if name == "early_stopping" and isinstance(value, int):
-            return f"; n_iter_no_change={value} sets the patience, with early_stopping=True"
-        if value == -1 and name in ("max_depth", "max_leaf_nodes"):
-            return f"; {name}=None means no limit" if name == "max_depth" else ""
-        if name == "verbose" and value == -1:
-            return "; verbose=0 is silent"
-        return ""
+        return words + hint_of_value(name.partition("[")[0], value, self.allows)
 
     def _fault_of_several(self, name, values):
         """Describe what is wrong with a list or dictionary of values; empty if nothing is."""

@@ -28,7 +28,7 @@ from pymcboost.model.model import Model
 )
 def test_microcontroller_refuses(model, words, message, tmp_path):
     folder_of_models(tmp_path)
-    said = refused("microcontroller/build.py", tmp_path / model, *words, cwd=tmp_path)
+    said = refused(tmp_path / model, *words, cwd=tmp_path)
     assert said.startswith("build.py: ") and message in said
 
 
@@ -43,10 +43,9 @@ def folder_of_models(folder):
     (folder / "none").write_bytes(b"")
 
 
-def refused(example, *words, cwd):
-    """What an example says of arguments, without a traceback."""
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / example, *words], capture_output=True, text=True, cwd=cwd
-    )
+def refused(*words, cwd):
+    """What the example prints about wrong arguments; it may not be a traceback."""
+    command = [sys.executable, EXAMPLES / "microcontroller" / "build.py", *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
     assert done.returncode and "Traceback" not in done.stderr, done.stderr
     return done.stderr
