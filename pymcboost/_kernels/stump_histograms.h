@@ -5,32 +5,10 @@
 
 #include "lanes.h"
 
-#define REAL int32_t
-#define RTAG i
-#define LANES 4
-#include "stump_histograms_body.h"
-#undef LANES
-#define LANES 8
-#include "stump_histograms_body.h"
-#undef LANES
-#define LANES 16
-#include "stump_histograms_body.h"
-#undef LANES
-#undef REAL
-#undef RTAG
-#define REAL double
-#define RTAG d
-#define LANES 4
-#include "stump_histograms_body.h"
-#undef LANES
-#define LANES 8
-#include "stump_histograms_body.h"
-#undef LANES
-#define LANES 16
-#include "stump_histograms_body.h"
-#undef LANES
-#undef REAL
-#undef RTAG
+#define PMB_NARROW int32_t
+#define PMB_NARROW_TAG i
+#define PMB_BODY "stump_histograms_body.h"
+#include "variants.h"
 
 /* Call the instance for the type and lanes at hand. */
 #define PMB_CELLS(name, is_narrow, lanes, ...)                                                     \
