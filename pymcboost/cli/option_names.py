@@ -2,9 +2,9 @@
 
 import functools
 import json
-from pathlib import Path
+import os
 
-TABLE = Path(__file__).with_name("options.json")
+TABLE = os.path.join(os.path.dirname(__file__), "options.json")
 # Parameters with another long name here, in addition to their own.
 ALIASES = {"scoring": "--metric"}
 
@@ -12,7 +12,8 @@ ALIASES = {"scoring": "--metric"}
 @functools.cache
 def read_table():
     """Read the table of algorithms and parameters."""
-    return json.loads(TABLE.read_text(encoding="utf-8"))
+    with open(TABLE, encoding="utf-8") as file:
+        return json.load(file)
 
 
 def flag_of_parameter(name):

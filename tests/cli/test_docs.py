@@ -191,7 +191,7 @@ def test_before_a_commit_the_same_tools_run_as_in_ci():
 
 
 def rewrite():
-    TABLE.write_text(table_text())
+    Path(TABLE).write_text(table_text())
     get_algorithm.cache_clear()
     OPTIONS.write_text(pages())
 
