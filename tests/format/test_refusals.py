@@ -655,6 +655,7 @@ CASES = [
         )
         for at, value in ((0, 1), (3, 0), (2, 255), (-1, 3), (-1, 255))
     ],
+    ("MCB_E_ENTRY_OFFSETS", lambda: edited(ENTRIES, b"LOFF", "B", add(-1, -1))),
     *[
         ("MCB_E_ENTRY_CLASS", lambda k=k: edited(ENTRIES, b"LCLS", "B", put(0, k)))
         for k in (3, 255)
