@@ -28,9 +28,14 @@ COMPILER = "aarch64-linux-gnu-gcc"
 PACKAGES = "numpy", "scipy", "scikit-learn", "joblib", "threadpoolctl", "tqdm", "pytest", "pandas"
 IMPOSSIBLE = 77
 
-PART = "tests/format/test_golden.py", "tests/equivalence/test_stumps.py::test_each_kind_of_column"
+PART = (
+    "tests/format/test_golden.py",
+    "tests/format/test_releases.py",
+    "tests/equivalence/test_stumps.py::test_each_kind_of_column",
+)
 TESTS = (
     "tests/format/test_golden.py",
+    "tests/format/test_releases.py",
     "tests/equivalence/test_stumps.py",
     "tests/equivalence/test_mcboost.py",
     "tests/unit/test_scoring.py",
