@@ -125,6 +125,11 @@ cdef class Scorer:
         return (self.model.n_classes, self.model.n_features, self.model.kind, self.model.link, self.model.n_learners,
                 self.model.n_rounds)
 
+    @property
+    def prepared_size(self):
+        """Bytes that `mcb_prepare` needs; 0 if there is nothing to prepare."""
+        return mcb_prepared_size(&self.model)
+
     def sections(self):
         """Dictionary: tag -> (byte offset, number of items, dtype code)."""
         cdef int i

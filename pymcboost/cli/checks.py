@@ -29,6 +29,7 @@ UNUSED_BY = {
     "rbf": ("degree", "coef0"),
     "perceptron": ("gamma", "degree", "coef0"),
 }
+DEFAULT = "mcboost"
 OF_TREES = ("max_depth", "max_leaf_nodes")
 
 
@@ -38,8 +39,9 @@ def add_algorithm(parser):
         "-a",
         "--algorithm",
         choices=sorted(ALGORITHMS),
-        default="mcboost",
-        help="boosting algorithm; -a name --help lists its options (default: mcboost)",
+        default=DEFAULT,
+        help="boosting algorithm; -a name --help lists its options. vector-tree usually predicts best "
+        f"(default: {DEFAULT}: small models of decision stumps)",
     )
 
 
@@ -54,9 +56,11 @@ def parsed(argv, program, usage, make_parser):
     first.add_common()
     if re.search(r"(^|\0)-h\0?[01](\0|$)", "\0".join(argv)):
         first.error(SVM_TRAIN["-h"])
-    algorithm = get_algorithm(first.parse_known_args(argv)[0].algorithm)
+    first.set_defaults(algorithm=None)
+    given = first.parse_known_args(argv)[0].algorithm
+    algorithm = get_algorithm(given or DEFAULT)
     parser = make_parser(algorithm)
-    if algorithm.name != first.get_default("algorithm"):
+    if algorithm.name != DEFAULT:
         parser.help_command = f"{program} -a {algorithm.name} --help"
     arguments, unknown = parser.parse_known_args(argv)
     if unknown:  # perhaps the second file, after options that follow the first
@@ -67,6 +71,7 @@ def parsed(argv, program, usage, make_parser):
         name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)
     }
     arguments.refuse = parser.error
+    arguments.algorithm_by_default = given is None
     return parser, algorithm, arguments, parameters, weights
 
 
@@ -278,44 +283,48 @@ def lists_wanted(arguments, booster, loss, weights):
     return True
 
 
+def flag_in(argument):
+    """The option in an argument to which its value may be joined: --subsample=0.5, -c10."""
+    return argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+
+
 def refuse_unknown(parser, unknown, algorithm):
-    """Refuse unknown arguments; name the algorithms that have an option if there are any."""
+    """Refuse unknown arguments, all of them at once; name the algorithms that have an option if there are any."""
     owners = {}
     for name in sorted(ALGORITHMS):
         for flag in option_flags(get_algorithm(name)):
             owners.setdefault(flag, []).append(name)
-    owners_of_flag = {}
-    for argument in unknown:
-        # Values may be joined to their options: --subsample=0.5, -c10.
-        flag = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
-        if flag in owners:
-            owners_of_flag[flag] = owners[flag]
+    owners = {flag: owners[flag] for flag in map(flag_in, unknown) if flag in owners}
     hints = svm_train_hints(unknown, algorithm)
-    if not owners_of_flag and hints:
-        parser.error("; ".join(hints))
-    if not owners_of_flag:
-        parser.refuse(unknown)
-    having = [
-        name
-        for name in owners[next(iter(owners_of_flag))]
-        if all(name in names for names in owners_of_flag.values())
-    ]
-    shown = (having or next(iter(owners_of_flag.values())))[0]
-    problem = "; ".join(
+    problems = [
         f"{flag} is not an option of {algorithm.name}, only of {', '.join(names)}"
-        for flag, names in owners_of_flag.items()
-    )
-    if shown == "hingeboost" and owners_of_flag.keys() & OF_KERNELS:
-        problem += (
-            "; if you come from svm-train, give -a hingeboost; its -c is LIBSVM's C times the "
+        for flag, names in owners.items()
+    ]
+    shown = owner_of_all(owners) if owners else None
+    if shown == "hingeboost" and owners.keys() & OF_KERNELS:
+        problems.append(
+            "if you come from svm-train, give -a hingeboost; its -c is LIBSVM's C times the "
             "number of rows: --libsvm-c takes LIBSVM's C"
         )
-    problem = "; ".join([problem, *hints])
+    problems += hints.values()
+    others = [text for text in unknown if not (flag_in(text) in owners or flag_in(text) in hints)]
+    if not problems or any(text.startswith("--") for text in others):
+        problems.append(parser.unrecognized(others))
+    problem = "; ".join(problems)
+    if shown is None:
+        parser.error(problem)
     raise UsageError(f"{problem}\n{parser.format_usage()}Try '{parser.prog} -a {shown} --help'.")
 
 
+def owner_of_all(owners):
+    """An algorithm that has all options of ``owners``, or else the first one: vector-tree, if it is among them."""
+    first = next(iter(owners.values()))
+    having = [name for name in first if all(name in names for names in owners.values())] or first
+    return "vector-tree" if "vector-tree" in having else having[0]
+
+
 def svm_train_hints(unknown, algorithm):
-    """What to do about options of svm-train that the programs do not have."""
+    """What to do about options of svm-train that the programs do not have, by option."""
     flags = dict.fromkeys(text[:2] for text in unknown if text[:1] == "-" and text[:2] != "--")
     hints = dict(SVM_TRAIN)
     tolerance = "here it is --tol" if "tol" in algorithm.rows else "leave it out"
@@ -326,4 +335,4 @@ def svm_train_hints(unknown, algorithm):
             f", and give --calibrate temperature, because {algorithm.name} is not calibrated by "
             "default"
         )
-    return [hints[flag] for flag in flags if flag in hints]
+    return {flag: hints[flag] for flag in flags if flag in hints}

@@ -87,7 +87,11 @@ class Parser(argparse.ArgumentParser):
         super()._check_value(action, value)
 
     def refuse(self, unknown):
-        """Raise UsageError for unknown arguments, with the most similar known option for each."""
+        """Raise UsageError for unknown arguments."""
+        self.error(self.unrecognized(unknown))
+
+    def unrecognized(self, unknown):
+        """The message about unknown arguments, with the most similar known option for each."""
         shown = []
         for argument in [text for text in unknown if text[:1] == "-" and text != "-"] or unknown:
             known_options = self._option_string_actions
@@ -96,7 +100,7 @@ class Parser(argparse.ArgumentParser):
             if near not in known_options:
                 near = nearest(option, known_options) if argument[:2] == "--" else None
             shown.append(f"{argument} (did you mean {near}?)" if near else argument)
-        self.error(f"unrecognized arguments: {' '.join(shown)}")
+        return f"unrecognized arguments: {' '.join(shown)}"
 
     def _print_message(self, message, file=None):
         # argparse's own --version and --help ignore a full disk.
@@ -211,33 +215,48 @@ def check_table(parser, path, arguments, others, what):
         parser.error("--header, --no-header and --separator apply to CSV files")
 
 
-# Parameters of the library in a message, such as max_bins=9 or layout='packed', but not in the name of a file.
-PARAMETER = re.compile(
-    r"(?<![\w/.-])([a-z][a-z_0-9]*)=('[\w-]*'|\"[\w-]*\"|True|False|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?![\w/]|\.\w)"
-)
+QUOTES = "'\""
 # Options of the programs that are not parameters of an algorithm.
 NOT_OF_ALGORITHMS = {"base", "n_features", "layout", "leaves", "missing", "rate", "background"}
 
 
 def in_shell_words(text):
     """Replace parameters of the library in a message by options: max_bins=9 by ``--max-bins 9``."""
-    if "=" in text and PARAMETER.search(text):
+    text = text.replace("give n_features", "give --n-features")
+    if "=" not in text and "n_estimators" not in text:
+        return text
+    lines = text.split("\n")
+    return "\n".join(" ".join(map(_shell_word, line.split(" "))) for line in lines)
 
-        def option(found):
-            name = found[1]
-            value = found[2].strip("'\"")
-            if name in NOT_OF_ALGORITHMS:
-                flag = "--" + name.replace("_", "-")
-            else:
-                flag = flag_of_parameter(name)
-            if flag is None:
-                return found[0]
-            if value in ("True", "False"):
-                return flag if value == "True" else f"--no-{flag[2:]}"
-            return f"{flag} {value}"
 
-        text = PARAMETER.sub(option, text)
-    return re.sub(r"\bn_estimators\b", "-n", text).replace("give n_features", "give --n-features")
+def _shell_word(written):
+    """A word of a message as an option, if it is a parameter of the library, or one with its value."""
+    bare = written.strip("(),.:;")
+    if bare == "n_estimators":
+        return written.replace(bare, "-n")
+    name, equals, value = bare.partition("=")
+    if not equals or not _is_value(value):
+        return written
+    known = name in NOT_OF_ALGORITHMS
+    flag = "--" + name.replace("_", "-") if known else flag_of_parameter(name)
+    if flag is None:
+        return written
+    if value == "False":
+        option = f"--no-{flag[2:]}"
+    else:
+        option = flag if value == "True" else f"{flag} {value.strip(QUOTES)}"
+    return written.replace(bare, option)
+
+
+def _is_value(text):
+    """Whether a text is a number, True, False or a quoted word, as Python writes them."""
+    if text in ("True", "False") or (len(text) > 1 and text[0] == text[-1] and text[0] in QUOTES):
+        return True
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def notifier(program, quiet):

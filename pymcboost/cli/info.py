@@ -34,6 +34,7 @@ def describe(model, path):
     return {
         "file": path,
         "bytes": len(model.to_bytes()),
+        "prepared_bytes": model.prepared_size,
         "kind": model.kind,
         "layout": model.layout,
         "link": model.link,
@@ -78,6 +79,11 @@ def lines(facts, kind):
     categorical = f", {facts['n_categorical']} categorical" if facts["n_categorical"] else ""
     yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used{categorical}"
     yield from kind.lines(facts)
+    if facts["prepared_bytes"]:
+        yield (
+            "prepared",
+            f"{facts['prepared_bytes']:,} bytes of memory for mcb_prepare on this machine",
+        )
     without = facts["link"] == "none" and facts["temperature"] is not None
     yield "link", "none: the temperature gives p = softmax(F)" if without else LINKS[facts["link"]]
     if facts["temperature"] is not None:

@@ -5,6 +5,8 @@ import json
 import os
 
 TABLE = os.path.join(os.path.dirname(__file__), "options.json")
+# Short names by which messages call parameters.
+SHORT = {"n_estimators": "-n", "C": "-c"}
 # Parameters with another long name here, in addition to their own.
 ALIASES = {"scoring": "--metric"}
 
@@ -20,4 +22,4 @@ def flag_of_parameter(name):
     """The option of a parameter of any algorithm; None for other names."""
     if all(row["name"] != name for row in read_table()["rows"]):
         return None
-    return "-n" if name == "n_estimators" else ALIASES.get(name, "--" + name.replace("_", "-"))
+    return SHORT.get(name) or ALIASES.get(name, "--" + name.replace("_", "-"))

@@ -8,6 +8,7 @@ import time
 from pymcboost import files
 from pymcboost._text import metrics_of
 from pymcboost.cli.checks import (
+    DEFAULT,
     add_algorithm,
     add_class_weights,
     add_reading,
@@ -51,7 +52,8 @@ PROGRAM = "mcboost-train"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
 Train a boosted classifier on a file in LIBSVM format, CSV or Parquet, and write the model to a .mcb file. Used like
-svm-train. In messages, scoring is --metric, and X_val and y_val are the rows of -P."""
+svm-train. By default, it boosts decision stumps into a small model; -a vector-tree trains trees, which usually predict
+better. In messages, scoring is --metric, and X_val and y_val are the rows of -P."""
 CHECKPOINT_EVERY = 300
 LAYOUTS = ("list", "interval", "packed")
 
@@ -237,6 +239,11 @@ def run_training(arguments, estimator, weights, note, workers=None):
             check_target(arguments.checkpoint, "checkpoint", streams=False)
     for notice in arguments.unused:
         note(notice)
+    if arguments.algorithm_by_default and estimator.weak_learner == "stump":
+        note(
+            f"training decision stumps (-a {DEFAULT}, the default); -a vector-tree trains trees, which "
+            "usually predict better"
+        )
     missing = estimator.booster.allows_missing
     if workers is not None and arguments.divided:
         data = read_part(workers, arguments, note, allows_missing=missing)

@@ -47,7 +47,8 @@ PROGRAM = "mcboost-tune"
 USAGE = f"{PROGRAM} [options] training_file [model_file]"
 DESCRIPTION = """\
 Find good options for mcboost-train by cross-validation (grid search or random search), print the best combination,
-and train a model with it on all rows. Give an option several values, separated by commas, as in -r 0.05,0.1,0.3."""
+and train a model with it on all rows. Give an option several values, separated by commas, as in -r 0.05,0.1,0.3. By
+default, decision stumps are tuned; -a vector-tree tunes trees, which usually predict better."""
 FOLDS = 5
 SHOWN = 10
 # Options that cannot be searched: the seed determines the folds, and the others do not change the result.

@@ -281,6 +281,11 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         """Whether this is a linear or kernel machine, which does not accept missing values."""
         return not self._kind.allows_missing
 
+    @property
+    def prepared_size(self):
+        """Bytes of memory that ``mcb_prepare`` of mcb.h needs on this machine; 0 if there is nothing to prepare."""
+        return self._scorer.prepared_size
+
     def _sections(self):
         return file.arrays(self._data, self._scorer)
 

@@ -18,7 +18,7 @@ from pymcboost.training.booster import Booster
 from pymcboost.training.callbacks import as_callbacks
 from pymcboost.training.dataset import Dataset
 from pymcboost.training.fitting import Training
-from pymcboost.training.inputs import given_sets
+from pymcboost.training.inputs import given_sets, refuse_rows_as_weights
 from pymcboost.training.parameters import (
     ClassWeight,
     Folds,
@@ -28,7 +28,7 @@ from pymcboost.training.parameters import (
     Seed,
     checked,
     estimator,
-    hint_for,
+    refuse_names,
     values_of,
 )
 
@@ -128,8 +128,9 @@ class BoostingClassifier(
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
         try:
+            refuse_rows_as_weights(arguments[2])
             sets = given_sets(*validation_arguments)
-            self._refuse_arguments(unknown)
+            refuse_names(type(self), "fit", list(unknown))
             training = Training(draft, as_callbacks(callbacks), workers)
             training.run(sets, *arguments)
             training.finish()
@@ -145,14 +146,6 @@ class BoostingClassifier(
             raise
         self.__dict__ = vars(draft)
         return training
-
-    def _refuse_arguments(self, unknown):
-        """Refuse unknown arguments of `fit`, naming the class that the user called."""
-        for name in unknown:
-            remedy = hint_for(type(self), name, "fit")
-            raise TypeError(
-                f"{type(self).__name__}.fit() got an unexpected keyword argument {name!r}{remedy}"
-            )
 
     def _booster(self, draw_seed=None, comm=ALONE):
         params = checked(type(self), values_of(self))

@@ -6,6 +6,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from pymcboost._warn import warn
 from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.categories import column_of, is_category, is_frame
 from pymcboost.model.columns import (
@@ -293,11 +294,22 @@ def refuse_categories(name, X):
         )
 
 
+def refuse_rows_as_weights(sample_weight):
+    """Refuse rows in the place of the weights: a validation set that was given without its names."""
+    shape = getattr(sample_weight, "shape", ())
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"sample_weight, the third argument of fit, has shape {tuple(shape)}, as rows have; give a "
+            "validation set by name: fit(X, y, X_val=X_val, y_val=y_val)"
+        )
+
+
 def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=None):
     """Collect the user's validation sets by name: X, y, weights or None, and initial scores or None."""
     if (X_val is None) != (y_val is None):
         raise ValueError(
-            "X_val and y_val go together: give both, or neither, and by name, as in "
+            f"{'X_val' if y_val is None else 'y_val'} is given without "
+            f"{'y_val' if y_val is None else 'X_val'}; give both, or neither, and by name: "
             "fit(X, y, X_val=X_val, y_val=y_val)"
         )
     if X_val is None and sample_weight_val is not None:
@@ -370,6 +382,8 @@ def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, a
     if several:
         return ValidationSet.of(name, X, y, codes, weight, given_rows, init_score)
     codes = _encode(name, y, dataset.classes)
+    if estimator.checks_rows:
+        _note_unknown(name, np.asarray(y)[codes < 0], len(codes))
     with np.errstate(over="ignore"):
         weight = weight * np.where(codes < 0, 1.0, class_weight[codes])
     return ValidationSet.of(name, X, y, codes, weight, given_rows, init_score)
@@ -505,6 +519,19 @@ def _encode(name, y, classes):
             f"{classes.dtype}); use the same labels in both"
         )
     return class_index
+
+
+def _note_unknown(name, unknown, n_rows):
+    """Warn about the labels of a validation set that do not occur in training."""
+    if not len(unknown):
+        return
+    labels = np.unique(unknown).tolist()
+    shown = ", ".join(map(repr, labels[:5])) + (", ..." if len(labels) > 5 else "")
+    rows = f"{len(unknown)} of {counted(n_rows, 'row')}"
+    warn(
+        f"{_shown(name, 'y')}: {rows} {'has' if len(unknown) == 1 else 'have'} a label that does not occur "
+        f"in y ({shown}); such rows always count as errors. Leave them out, or add rows of these classes to X and y"
+    )
 
 
 def weights_of_classes(params, classes, count):

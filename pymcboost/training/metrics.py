@@ -383,9 +383,9 @@ class Metric:
         """Refuse rows for which the metric is undefined; warn if it ignores weights."""
         if self._needs_loss and (validation_set.codes < 0).any():
             raise ValueError(
-                f"the validation set {validation_set.name!r} has labels that do not occur in the "
-                "training labels, so they have no loss; leave out these rows, or use another "
-                "scoring"
+                f"the validation set {validation_set.name!r} has rows with the label "
+                f"{validation_set.y[validation_set.codes < 0][0]!s}, which does not occur in the training "
+                "labels, so they have no loss; leave out these rows, or use another scoring"
             )
         if self._needs_two_sides and not len(_two_sided(validation_set)):
             raise ValueError(

@@ -243,6 +243,25 @@ def _remedy(table, name):
     return next((f"; {remedy}" for names, remedy in table if name in names.split()), "")
 
 
+def unexpected(function, hints):
+    """The message that refuses names as keyword arguments of a function, all of them at once.
+
+    ``hints``: what to write instead of each name, as in `hint`.
+    """
+    first, *others = hints
+    if not others:
+        return f"{function}() got an unexpected keyword argument {first!r}{hints[first]}"
+    return f"{function}() got unexpected keyword arguments:{listed(hints)}"
+
+
+def listed(hints):
+    """Refused names with what to write instead of each, one a line."""
+    return "".join(
+        f"\n  {name!r}" + (f": {remedy.removeprefix('; ')}" if remedy else "")
+        for name, remedy in hints.items()
+    )
+
+
 def hint(name, place, places, estimator):
     """What to write instead of a refused name, starting with "; "; an empty string if nothing is known about it.
 

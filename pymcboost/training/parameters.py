@@ -365,26 +365,30 @@ def _named(init, names):
                 f"{cls.__name__}(n_estimators=100), or **params for a dictionary; got "
                 f"{values[0]!r}"
             )
-        for name in parameters:
-            if name not in names:
-                raise TypeError(
-                    f"{cls.__name__}.__init__() got an unexpected keyword argument {name!r}"
-                    f"{hint_for(cls, name, 'constructor')}"
-                )
+        refuse_names(cls, "__init__", [name for name in parameters if name not in names])
         init(self, **parameters)
 
     return __init__
 
 
-def hint_for(cls, name, place):
-    """What to write instead of a name that an estimator class refuses, see `other_names.hint`."""
-    from pymcboost.training.other_names import hint  # a table that only errors need
+def refuse_names(cls, method, names):
+    """Raise a TypeError if there are names that a method of an estimator class, or its constructor, does not have."""
+    if names:
+        from pymcboost.training.other_names import unexpected  # a table that only errors need
+
+        place = "constructor" if method == "__init__" else method
+        raise TypeError(unexpected(f"{cls.__name__}.{method}", hints_for(cls, names, place)))
+
+
+def hints_for(cls, names, place):
+    """What to write instead of each name that an estimator class refuses, see `other_names.hint`."""
+    from pymcboost.training.other_names import hint
 
     places = {
         argument: "fit" for argument in inspect.signature(cls.fit).parameters if argument != "self"
     }
     places |= dict.fromkeys(parameters(cls), "constructor")
-    return hint(name, place, places, estimator=cls.__name__)
+    return {name: hint(name, place, places, estimator=cls.__name__) for name in names}
 
 
 # Attributes with the out-of-fold scores.

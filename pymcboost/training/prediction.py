@@ -37,15 +37,12 @@ def explains_arguments(method: Method) -> Method:
 
     @functools.wraps(method)
     def call(self, X, *, init_score=None, missing="allow", **unknown):
-        for name in unknown:
-            from pymcboost.training.other_names import (
-                hint_of_predict,
-            )  # a table that only errors need
+        if unknown:
+            # A table that only errors need.
+            from pymcboost.training.other_names import hint_of_predict, unexpected
 
-            remedy = hint_of_predict(name, method.__name__)
-            raise TypeError(
-                f"{type(self).__name__}.{method.__name__}() got an unexpected keyword argument {name!r}{remedy}"
-            )
+            hints = {name: hint_of_predict(name, method.__name__) for name in unknown}
+            raise TypeError(unexpected(f"{type(self).__name__}.{method.__name__}", hints))
         return method(self, X, init_score=init_score, missing=missing)
 
     return cast(Method, call)

@@ -15,7 +15,7 @@ from pymcboost.model.model import Model
 from pymcboost.model.rows import own_labels
 from pymcboost.training.docs import Link
 from pymcboost.training.labels import is_indicator, labels_given, rows_in
-from pymcboost.training.parameters import document, hint_for
+from pymcboost.training.parameters import document, hints_for
 from pymcboost.training.prediction import check_is_fitted
 
 if (
@@ -79,12 +79,17 @@ class ScikitLearnClassifier(Link, ClassifierMixin, BaseEstimator):
             If the estimator has no parameter of this name. The message suggests the right one.
         """
         current = self.get_params(deep=False)
-        for name in params:
-            if name not in current and "__" not in name:
-                remedy = hint_for(type(self), name, "constructor")
+        unknown = [name for name in params if name not in current and "__" not in name]
+        if unknown:
+            from pymcboost.training.other_names import listed  # a table that only errors need
+
+            hints = hints_for(type(self), unknown, "constructor")
+            name = type(self).__name__
+            if len(hints) == 1:
                 raise ValueError(
-                    f"Invalid parameter {name!r} for estimator {type(self).__name__}{remedy}"
+                    f"Invalid parameter {unknown[0]!r} for estimator {name}{hints[unknown[0]]}"
                 )
+            raise ValueError(f"Invalid parameters for estimator {name}:{listed(hints)}")
         return super().set_params(**params)
 
     @classmethod

@@ -86,6 +86,7 @@ def test_json(capsys, tmp_path, known, layout):
     assert facts == {
         "file": str(path),
         "bytes": path.stat().st_size,
+        "prepared_bytes": 0,
         "kind": 1 if layout == "list" else 2,
         "layout": layout,
         "link": "none",
@@ -102,6 +103,23 @@ def test_json(capsys, tmp_path, known, layout):
     }
     assert [(row["column"], row["name"]) for row in top] == [(4, "e"), (1, "b")]
     np.testing.assert_allclose([row["importance"] for row in top], [0.6, 0.4])
+
+
+def test_memory_of_a_prepared_model(capsys, tmp_path):
+    """What a C program reserves for mcb_prepare."""
+    path = tmp_path / "m.mcb"
+    builder = TreesBuilder(2, 3)
+    builder.add_tree([1], [0.5], [False], [1], [-1, 1], 1)
+    builder.end_round()
+    Model.from_ensemble(builder.freeze(), [3, 8]).save(path)
+    assert main(["--json", str(path)]) == 0
+    size = json.loads(capsys.readouterr().out)["prepared_bytes"]
+    assert size > 0
+    assert main([str(path)]) == 0
+    assert (
+        f"prepared      {size:,} bytes of memory for mcb_prepare on this machine\n"
+        in capsys.readouterr().out
+    )
 
 
 def test_importances_are_the_estimators(files):
@@ -167,6 +185,7 @@ features      6, 2 of them used
 trees         3 in 2 rounds, {size / 3:.4g} bytes each
 leaves        7, 2.333 a tree; 1 x float16
 depth         at most 3, mean 1.333
+prepared      {load_model(path).prepared_size} bytes of memory for mcb_prepare on this machine
 link          p = softmax(F)
 top features  share in the splits
   2           0.7500
@@ -216,6 +235,7 @@ kind          5 (linear machine)
 algorithm     x (pymcboost 1)
 classes       2: 1 2
 features      3, 2 of them used
+prepared      24 bytes of memory for mcb_prepare on this machine
 link          none: scores only
 early exit    certified (from hyperplanes)
 top features  share in the sum of the absolute coefficients

@@ -21,6 +21,7 @@ FILES = {
 }
 SPARSE = "1 1:2 9999999:1\n2 1:1\n" * 40
 SAID = [
+    ("t.svm", "training decision stumps (-a mcboost, the default); -a vector-tree trains trees, which usually"),
     ("inf.svm", "inf.svm: line 2 has -inf for the feature 2; write nan for a missing value\n"),
     ("-P inf.svm t.svm", "inf.svm: line 2 has -inf for the feature 2; write nan for a missing value\n"),
     ("wide.svm", "wide.svm: line 5 has inf for the feature 5; write nan for a missing value\n"),
@@ -74,8 +75,20 @@ def test_predict_says_which_features_are_dropped(files, tmp_path):
             "a/max_bins=9.svm: max_bins=9.svm, base=0/x",
             "a/max_bins=9.svm: max_bins=9.svm, base=0/x",
         ),
-        ("unknown=3 and C=5", "unknown=3 and C=5"),
+        ("unknown=3 and C=5", "unknown=3 and -c 5"),
+        ('Use n_estimators="auto" (not bins=max_bins=9)', "Use -n auto (not bins=max_bins=9)"),
+        (
+            "a refusal of max_bins=9\nusage: --max-bins=9",
+            "a refusal of --max-bins 9\nusage: --max-bins=9",
+        ),
     ],
 )
 def test_parameters_in_messages_are_options(text, said):
     assert in_shell_words(text) == said
+
+
+@pytest.mark.parametrize("options", ["-a mcboost", "--weak-learner tree", "-q", "-a vector-tree"])
+def test_a_chosen_learner_is_not_commented(tmp_path, options):
+    (tmp_path / "t.svm").write_text(FILES["t.svm"])
+    done = call("train", "-n", 3, *options.split(), "t.svm", cwd=tmp_path)
+    assert "default" not in done.stderr and (tmp_path / "t.svm.mcb").exists()

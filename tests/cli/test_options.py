@@ -391,6 +391,10 @@ BAD_TRAIN = [
         "-a vector-tree -b 1 t m",
         "-b is an option of mcboost-predict, for probabilities; leave it out\n",
     ),
+    (
+        "-m 100 --eta 3 t m",
+        "-m is svm-train's cache size; leave it out; unrecognized arguments: --eta (did you mean --learning-rate?)\n",
+    ),
     ("-m 100 t m", "-m is svm-train's cache size; leave it out\n"),
     ("-p0.1 t m", "-p is svm-train's epsilon for regression; leave it out\n"),
     (
@@ -437,8 +441,9 @@ BAD_TRAIN = [
     ("--layout tree t", "argument --layout: invalid choice: 'tree'"),
     ("--gap 3 t", "--gap is not an option of mcboost, only of abc-logitboost, abc-mart\n"),
     (
-        "--nonsense --gap 3 t",
-        "--gap is not an option of mcboost, only of abc-logitboost, abc-mart\n",
+        "--nonsense --gap 3 --eta 1 t",
+        "--gap is not an option of mcboost, only of abc-logitboost, abc-mart; "
+        "unrecognized arguments: --nonsense --eta (did you mean --learning-rate?)\n",
     ),
     (
         "-t 2 -c10 t m",

@@ -510,8 +510,8 @@ def test_validation_sets_are_followed_by_the_one_model_of_all_rows():
 
 
 BAD_SETS = [
-    ({"X_val": 1}, "X_val and y_val go together: give both, or neither"),
-    ({"y_val": 1}, "X_val and y_val go together"),
+    ({"X_val": 1}, "X_val is given without y_val; give both, or neither"),
+    ({"y_val": 1}, "y_val is given without X_val"),
     ({"sample_weight_val": 1}, "sample_weight_val weights the rows of X_val"),
     (
         {"X_val": 1, "y_val": 1, "sample_weight_val": np.zeros(240)},

@@ -122,7 +122,7 @@ MISTAKES = {
     ),
     "regression": (lambda: TREES().fit(X, X[:, 0]), ValueError, "continuous"),
     "one class": (lambda: TREES().fit(X, 0 * y), ValueError, "at least 2 classes .* has 1 class"),
-    "a pair for X_val": (lambda: TREES().fit(X, y, X_val=(X, y)), ValueError, "X_val and y_val go together: give both"),
+    "a pair for X_val": (lambda: TREES().fit(X, y, X_val=(X, y)), ValueError, "X_val is given without y_val; give"),
     "group sizes": (
         lambda: TREES().fit(X, y, groups=[30, 30]), ValueError, "groups must be one number or text for each of 60 rows",
     ),
@@ -206,6 +206,16 @@ MISTAKES = {
     ),
     "validation labels of other rows": (
         lambda: TREES().fit(X, y, X_val=X[:9], y_val=y), ValueError, "'val': X has 9 rows, but y has 60 labels; give",
+    ),
+    "a validation set without names": (
+        lambda: TREES().fit(X, y, X, y), ValueError,
+        r"sample_weight, the third argument of fit, has shape \(60, 3\), as rows have; .* by name: fit\(X, y, X_val=",
+    ),
+    "validation rows without labels": (
+        lambda: TREES().fit(X, y, X_val=X), ValueError, "X_val is given without y_val; give both, or neither",
+    ),
+    "validation labels without rows": (
+        lambda: TREES().fit(X, y, y_val=y), ValueError, "y_val is given without X_val; give both, or neither",
     ),
     "validation labels as text": (
         lambda: TREES().fit(X, y, X_val=X, y_val=y.astype(str)), ValueError,
@@ -393,3 +403,27 @@ def test_models_of_other_libraries_are_named(tmp_path, content, answer):
     for read in load_model, lambda path: TREES().fit(X, y, init_model=path):
         with pytest.raises(ModelFormatError, match=answer):
             read(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (
+            y + (y == 2),
+            "y_val: 20 of 60 rows have a label that does not occur in y (3); such rows always",
+        ),
+        (
+            np.append(y[:-1], 7),
+            "y_val: 1 of 60 rows has a label that does not occur in y (7); such rows always",
+        ),
+        (
+            np.arange(60) - 6,
+            "y_val: 57 of 60 rows have a label that does not occur in y (-6, -5, -4, -3, -2, ...); ",
+        ),
+    ],
+)
+def test_new_labels_of_validation_rows_are_named(labels, said):
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        model = TREES(n_estimators=3, scoring="error").fit(X, y, X_val=X.copy(), y_val=labels)
+    new = (~np.isin(labels, y)).mean()
+    assert (model.history_["val_error"] >= new).all()

@@ -103,6 +103,27 @@ def test_fit_answers_with_the_name_here(name, answer):
         MCBoostClassifier().fit(X, y, **{name: 1})
 
 
+def test_all_unknown_names_are_refused_at_once():
+    names = {"num_leaves": 3, "eta": 1, "bogus": 2}
+    listed = r"\n  'num_leaves': use max_leaf_nodes\n  'eta': use learning_rate\n  'bogus'$"
+    trees = VectorTreeBoostClassifier()
+    with pytest.raises(TypeError, match=r"__init__\(\) got unexpected keyword arguments:" + listed):
+        VectorTreeBoostClassifier(**names)
+    with pytest.raises(ValueError, match=r"^Invalid parameters for estimator Vector\w+:" + listed):
+        trees.set_params(**names, n_estimators=3)
+    with pytest.raises(
+        TypeError,
+        match=r"fit\(\) got unexpected keyword arguments:\n  'eval_metric': use scoring of .*\n  'bogus'$",
+    ):
+        trees.fit(X, y, eval_metric="error", bogus=1)
+    trees.set_params(n_estimators=3).fit(X, y)
+    with pytest.raises(
+        TypeError,
+        match=r"predict\(\) got .* arguments:\n  'raw_score': use decision_function.*\n  'a'$",
+    ):
+        trees.predict(X, raw_score=True, a=1)
+
+
 def test_what_an_algorithm_does_not_have_is_said():
     with pytest.raises(
         TypeError,
@@ -122,14 +143,14 @@ def test_what_an_algorithm_does_not_have_is_said():
         SAMMEClassifier(zzz=1)
 
 
-def test_the_first_unknown_name_is_answered_and_the_class_is_the_users():
+def test_an_unknown_name_is_answered_and_the_class_is_the_users():
     class Mine(MCBoostClassifier):
         pass
 
     with pytest.raises(
         TypeError, match=r"^Mine\.__init__\(\) got .* 'max_iter'; use n_estimators$"
     ):
-        Mine(n_estimators=3, max_iter=2, num_leaves=3)
+        Mine(n_estimators=3, max_iter=2)
 
 
 def test_searches_and_pipelines_answer_too():

@@ -310,8 +310,8 @@ def test_what_is_refused(client):
     with pytest.raises(TypeError, match="y must be a Dask array, .*, not NoneType"):
         model.fit(dX, None)
     for given, message in (
-        ({"y_val": dy}, "X_val and y_val go together"),
-        ({"X_val": dX}, "X_val and y_val go together"),
+        ({"y_val": dy}, "y_val is given without X_val"),
+        ({"X_val": dX}, "X_val is given without y_val"),
         ({"sample_weight_val": dy}, "sample_weight_val weights the rows of X_val"),
         (
             {"X_val": X, "y_val": dy},

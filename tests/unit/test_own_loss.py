@@ -228,7 +228,9 @@ def test_metrics_and_curves():
         model("softmax", scoring="loss").fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="needs probabilities"):
         model(softmax_function).fit(X, y, X_val=X, y_val=y)
-    with pytest.raises(ValueError, match="labels that do not occur in the training"):
+    with pytest.raises(
+        ValueError, match="rows with the label 4, which does not occur in the training"
+    ):
         model(loss, scoring="loss").fit(X, y, X_val=X, y_val=y + 1)
 
 
