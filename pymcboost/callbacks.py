@@ -16,10 +16,10 @@ from pymcboost.model.arrays import is_number
 from pymcboost.training.callbacks import Callback
 from pymcboost.training.checkpoint import Checkpoint
 from pymcboost.training.divided_folds import OfAll
-from pymcboost.training.inputs import Validation
 from pymcboost.training.loop import TrainingState
 from pymcboost.training.metrics import ValidationSet, measured, metrics_by
 from pymcboost.training.training_set import TrainingSet
+from pymcboost.training.validation import Validation
 
 __all__ = [
     "Callback",

@@ -21,9 +21,9 @@ from pymcboost.comm import CollectiveWorkers, WorkerError
 from pymcboost.comm.collective import collective
 from pymcboost.registry import ALGORITHMS, load
 from pymcboost.training.divided import labels_of_parts, rows_of_all
-from pymcboost.training.inputs import given_sets
 from pymcboost.training.parameters import OUT_OF_FOLD, Parameter, checked, document, estimator
 from pymcboost.training.prediction import check_is_fitted
+from pymcboost.training.validation import given_sets
 
 NEEDED = "pymcboost.dask needs Dask: install the packages dask and distributed"
 # Types of errors that follow from an error of another worker.

@@ -1,6 +1,6 @@
 """Probabilities after a training: the temperature, and the priors of the classes.
 
-The temperature comes from validation rows, from rows that the trees leave out, or from folds. `fitting.Training._run`
+The temperature comes from validation rows, from rows that the trees leave out, or from folds. `sources.source_of`
 decides between them.
 
 Models of folds are trained on fewer rows than the final model. If more rows help much, they are wrong more often than

@@ -17,8 +17,7 @@ from pymcboost.training import calibration, prediction, refit
 from pymcboost.training.booster import Booster
 from pymcboost.training.callbacks import as_callbacks
 from pymcboost.training.dataset import Dataset
-from pymcboost.training.fitting import Training
-from pymcboost.training.inputs import given_sets, refuse_rows_as_weights
+from pymcboost.training.fitting import FitArguments, Training
 from pymcboost.training.parameters import (
     ClassWeight,
     Folds,
@@ -96,24 +95,13 @@ class BoostingClassifier(
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _fit(
-        self,
-        X,
-        y,
-        validation_arguments,
-        groups,
-        callbacks,
-        unknown,
-        sample_weight=None,
-        init_model=None,
-        comm=None,
-        init_score=None,
-    ):
-        workers = X._workers(comm) if isinstance(X, Dataset) else as_workers(comm)
+    def _fit(self, given, callbacks, unknown, comm=None):
+        """Train on the `FitArguments`, and give the estimator its model. Warn if the model is constant."""
+        from_dataset = isinstance(given.X, Dataset)
+        workers = given.X._workers(comm) if from_dataset else as_workers(comm)
         with hearing(workers):
-            arguments = X, y, sample_weight, groups, init_model, init_score
-            training = self._train(workers, arguments, validation_arguments, callbacks, unknown)
-            if not isinstance(X, Dataset):  # a Dataset keeps its communicator for other fits
+            training = self._train(workers, given, callbacks, unknown)
+            if not from_dataset:  # a Dataset keeps its communicator for other fits
                 release(workers, comm)
         if not training.booster.has_learnt():
             early = "a callback ended the training before its first round: the model is constant"
@@ -121,18 +109,15 @@ class BoostingClassifier(
             warn(early if stopped else training.booster.why_constant())
         return self
 
-    def _train(self, workers, arguments, validation_arguments, callbacks, unknown):
-        """Run one training, and give the estimator its model."""
+    def _train(self, workers, given, callbacks, unknown):
         training = None
         # If the training fails or is interrupted, the estimator and an earlier model stay unchanged.
         draft = object.__new__(type(self))
         vars(draft).update(vars(self))
         try:
-            refuse_rows_as_weights(arguments[2])
-            sets = given_sets(*validation_arguments)
             refuse_names(type(self), "fit", list(unknown))
             training = Training(draft, as_callbacks(callbacks), workers)
-            training.run(sets, *arguments)
+            training.run(given)
             training.finish()
         except BaseException as error:
             workers.fail(error)  # otherwise they would wait for this one
@@ -265,19 +250,20 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
                 "model is not trained on; use callbacks=[pymcboost.callbacks.TrainingLoss()] to follow "
                 "the training loss"
             )
-        validation_arguments = X_val, y_val, sample_weight_val, validation_sets, init_score_val
-        return self._fit(
+        given = FitArguments(
             X,
             y,
-            validation_arguments,
-            groups,
-            callbacks,
-            unknown,
-            sample_weight,
-            init_model,
-            comm,
-            init_score,
+            sample_weight=sample_weight,
+            init_score=init_score,
+            groups=groups,
+            init_model=init_model,
+            X_val=X_val,
+            y_val=y_val,
+            sample_weight_val=sample_weight_val,
+            validation_sets=validation_sets,
+            init_score_val=init_score_val,
         )
+        return self._fit(given, callbacks, unknown, comm)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

@@ -3,44 +3,34 @@
 import contextlib
 from dataclasses import dataclass, fields
 from functools import partial
-from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pymcboost._text import metrics_of
 from pymcboost._warn import warn
-from pymcboost.comm import ALONE, row_numbers
 from pymcboost.model import missing
 from pymcboost.model.init_scores import refuse_init_score
 from pymcboost.threads import counted
-from pymcboost.training import calibration, continuing, divided, thresholds
-from pymcboost.training.callbacks import (
-    CalibratedCurve,
-    EarlyStopping,
-    Progress,
-    ValidationCurves,
-    WarnOfNothingToAdd,
-)
+from pymcboost.training import calibration, continuing, divided
+from pymcboost.training.callbacks import Progress, WarnOfNothingToAdd
 from pymcboost.training.dataset import Dataset
-from pymcboost.training.divided_folds import n_weighted
 from pymcboost.training.folds import out_of_fold, refuse_mixed
 from pymcboost.training.inputs import (
-    Validation,
     check_class_weight,
     check_file,
     check_random_state,
-    held_out,
-    held_set,
     labels_of_file,
-    share_held,
+    refuse_rows_as_weights,
 )
 from pymcboost.training.loop import as_column
 from pymcboost.training.meta import defaults_of, meta_of
-from pymcboost.training.metrics import ValidationSet, calibrated_of, metrics_by
+from pymcboost.training.metrics import calibrated_of
 from pymcboost.training.parameters import OUT_OF_FOLD, values_of
+from pymcboost.training.sources import Calibration, given_rows_of, source_of
 from pymcboost.training.trainer import Trainer
 from pymcboost.training.training_set import TrainingSet
+from pymcboost.training.validation import Validation, following, given_sets, held_set, set_aside
 
 
 @dataclass(frozen=True)
@@ -65,17 +55,65 @@ class Plan:
     n_estimators: int | str
 
 
+class FitArguments(NamedTuple):
+    """The arguments of ``fit``; see `EnsembleClassifier.fit`."""
+
+    X: Any
+    y: Any = None
+    sample_weight: Any = None
+    init_score: Any = None
+    groups: Any = None
+    init_model: Any = None
+    X_val: Any = None
+    y_val: Any = None
+    sample_weight_val: Any = None
+    validation_sets: Any = None
+    init_score_val: Any = None
+
+    def sets(self):
+        """Collect the validation sets by name."""
+        return given_sets(
+            self.X_val,
+            self.y_val,
+            self.sample_weight_val,
+            self.validation_sets,
+            self.init_score_val,
+        )
+
+
+class Prepared(NamedTuple):
+    """What a training still needs of its rows once they are laid out for the booster.
+
+    Attributes
+    ----------
+    n_estimators : int
+        Rounds of the whole model.
+    previous : Previous or None
+        Rounds that the training goes on from.
+    validation : Validation or None
+    source : Uncalibrated
+        Where the temperature comes from: a class of `sources`.
+    cv_results : dict or None
+        Curves of the folds that found the number of rounds.
+    """
+
+    n_estimators: int
+    previous: Any
+    validation: Any
+    source: Any
+    cv_results: Any
+
+
 class Training:
     """One call of fit, from what the user gives to the attributes of the fitted estimator."""
 
     def __init__(self, draft, callbacks, workers):
         self.draft = draft
         self.callbacks = callbacks
-        self.state = None
-        self.temperature = None
-        self.thresholds = None
-        self.shares = None
         self.workers = workers
+        self.state = None
+        self.calibration = Calibration()
+        self.shares = None
         self.begun = []
         self.out_of_fold = self.share_held = None
         self.auto_values = {}
@@ -87,148 +125,164 @@ class Training:
         )
         self.params = self.booster.params
 
-    def run(self, *arguments):
-        """Check, prepare, and train all rounds. Callbacks are closed even if an error occurs before the first round."""
+    def run(self, given):
+        """Read the rows, train all rounds, and calibrate the model.
+
+        Parameters
+        ----------
+        given : FitArguments
+        """
+        with self._closing_callbacks():
+            prepared = self._prepare(given)  # frees the bins, so that the weights have room
+            trainer, callbacks = self._start(prepared)
+        trainer.run(callbacks)
+        self.shares = calibration.shares(self.state, self.booster.data, self.workers)
+        # After the rounds, so that Ctrl-C here leaves a complete model without calibration.
+        self.calibration = prepared.source.calibrate(self.state)
+        if self.calibration.out_of_fold is not None:
+            self.out_of_fold = self.calibration.out_of_fold
+        divided.check_models(self.workers, self.booster.name, self._whole_model)
+        self.workers.check()
+
+    @contextlib.contextmanager
+    def _closing_callbacks(self):
+        """Close the callbacks if an error occurs before the first round; from there on, the loop closes them."""
         try:
-            self._run(*arguments)
+            yield
         except BaseException:
             for callback in self.begun:
-                with contextlib.suppress(
-                    Exception
-                ):  # only the error that ended the training should be reported
+                with contextlib.suppress(Exception):  # only the error above should be reported
                     callback.close(self.state)
             raise
 
-    def _run(self, sets, X, y, sample_weight, groups, init_model, init_score):
+    def _prepare(self, given):
+        """Read the rows and lay them out for the booster."""
+        initial, sets = self._check(given)
+        for callback in self.callbacks:
+            callback.begin(self.booster)
+            self.begun.append(callback)
+        continued = self.params.warm_start and hasattr(self.draft, "model_")
+        dataset, class_weight = self._read(given, initial, continued)
+        dataset, validation = self._validation(dataset, class_weight, sets)
+        self.classes = dataset.classes
+        self.priors = calibration.priors(self.draft, dataset.classes, class_weight)
+        plan = self._plan(dataset, validation, initial)
+        previous = self._previous(plan, continued, initial)
+        self.meta |= self._missing_columns(dataset, previous)
+        n_estimators, cv_results, folds_of_rounds = self._rounds(plan, previous)
+        self.booster.lay_out(
+            dataset, divided.threads_of(self.params.n_jobs, self.workers), previous
+        )
+        source = source_of(
+            self.draft,
+            self.booster,
+            dataset,
+            self._calibrates_on(validation, "val" in sets),
+            previous,
+            initial=initial,
+            folds_of_rounds=folds_of_rounds,
+        )
+        return Prepared(n_estimators, previous, validation, source, cv_results)
+
+    def _start(self, prepared):
+        """Start the booster. Return the trainer, and the callbacks of its rounds."""
+        trainer = Trainer(
+            self.booster,
+            prepared.n_estimators,
+            previous=prepared.previous,
+            validation=prepared.validation,
+            calibrates=prepared.source.follows_rounds,
+            make_model=partial(_model, self.meta, self.classes),
+        )
+        self.state = trainer.state
+        self.state.cv_results = prepared.cv_results
+        self.state.folds_follow = prepared.source.trains_folds
+        self.auto_values = self.booster.auto_values()
+        return trainer, [*self._own_callbacks(prepared.validation), *self.callbacks]
+
+    def _check(self, given):
+        """Refuse, before a row is read, what the algorithm or the workers cannot do.
+
+        Returns
+        -------
+        initial : Previous or None
+            The rounds of ``init_model``.
+        sets : dict
+            The validation sets of all workers.
+        """
         draft = self.draft
-        params = self.params
         booster = self.booster
         workers = self.workers
-        initial = None if init_model is None else continuing.previous_of(init_model, draft)
-        refuse_init_score(init_score, booster.name, booster.takes_init_score)
+        refuse_rows_as_weights(given.sample_weight)
+        sets = given.sets()
+        initial = None
+        if given.init_model is not None:
+            initial = continuing.previous_of(given.init_model, draft)
+        refuse_init_score(given.init_score, booster.name, booster.takes_init_score)
         divided.check_alike(workers, booster, meta_of(draft)["params"], self.callbacks, initial)
         booster.check()
         sets = divided.whole_sets(workers, sets)
-        divided.refuse(booster, workers, sets, groups, warm_start=params.warm_start)
-        refuse_mixed(params, groups, "val" in sets)
+        divided.refuse(booster, workers, sets, given.groups, warm_start=self.params.warm_start)
+        refuse_mixed(self.params, given.groups, "val" in sets)
         self._warn_of_idle()
-        n_estimators = params.n_estimators
-        if initial is not None:
-            n_estimators += initial.n_rounds
-            booster.goes_on = True
-        for callback in self.callbacks:
-            callback.begin(booster)
-            self.begun.append(callback)
-        continued = params.warm_start and hasattr(draft, "model_")
+        booster.goes_on = initial is not None
+        return initial, sets
+
+    def _read(self, given, initial, continued):
+        """Return the training set, weighted by classes, and the class weights."""
+        X = given.X
         read = X._training_set if isinstance(X, Dataset) else partial(TrainingSet.read, X=X)
-        row_options = {
-            "y": y,
-            "sample_weight": sample_weight,
-            "groups": groups,
-            "warm_start": continued,
-            "initial": initial,
-        }
-        dataset = read(draft, booster, init_score=init_score, **row_options)
+        dataset = read(
+            self.draft,
+            self.booster,
+            y=given.y,
+            sample_weight=given.sample_weight,
+            init_score=given.init_score,
+            groups=given.groups,
+            warm_start=continued,
+            initial=initial,
+        )
         self.has_init_score = dataset.init_score is not None
         if continued:
-            continuing.check_first_scores(draft, self.has_init_score)
-        own_val = "val" in sets
-        meta = meta_of(draft, dataset.feature_names)
+            continuing.check_first_scores(self.draft, self.has_init_score)
         class_weight = self._class_weight(dataset)
         if not dataset.is_multilabel:
             dataset = dataset.reweighted(dataset.weight * class_weight[dataset.codes])
         divided.check_all_classes(
-            workers, type(draft), dataset.classes, dataset.codes, dataset.weight
+            self.workers, type(self.draft), dataset.classes, dataset.codes, dataset.weight
         )
-        dataset, validation = self._validation(dataset, class_weight, sets)
-        del X, y, sample_weight, sets, groups, init_model, init_score
-        self.classes = dataset.classes
-        self.priors = calibration.priors(draft, dataset.classes, class_weight)
-        check_file(self.classes, meta)
-        plan = Plan(
-            dataset, validation, meta, defaults=defaults_of(draft), n_estimators=n_estimators
+        return dataset, class_weight
+
+    def _plan(self, dataset, validation, initial):
+        """Describe the training; refuse names that a model file cannot store."""
+        self.meta = meta_of(self.draft, dataset.feature_names)
+        check_file(dataset.classes, self.meta)
+        n_estimators = self.params.n_estimators
+        if initial is not None:
+            n_estimators += initial.n_rounds
+        return Plan(
+            dataset,
+            validation,
+            self.meta,
+            defaults=defaults_of(self.draft),
+            n_estimators=n_estimators,
         )
-        previous = self._previous(plan, continued, initial)
-        meta |= self._missing_columns(dataset, previous)
-        cv_results = folds_of_rounds = None
-        if n_estimators == "auto":
-            cv_results, folds_of_rounds = self._find_rounds(dataset, previous)
-            self._keep(folds_of_rounds, dataset)
-            n_estimators = cv_results["n_estimators"]
+
+    def _rounds(self, plan, previous):
+        """Return the number of rounds; if folds find it, also their curves, and the folds if they were trained."""
+        if plan.n_estimators != "auto":
+            return plan.n_estimators, None, None
+        cv_results, folds = self._find_rounds(plan.dataset, previous)
+        self.out_of_fold = given_rows_of(folds, plan.dataset)
+        return cv_results["n_estimators"], cv_results, folds
+
+    def _calibrates_on(self, validation, given_by_user):
+        """Return the validation rows that the temperature comes from; None if those set aside are too few."""
         validation_set = None if validation is None else validation.named("val")
-        if (
-            validation_set is not None
-            and not own_val
-            and calibrated_of(params, booster.link)
-            and calibration.too_few(validation_set)
-        ):
-            validation_set = None
-        booster.lay_out(dataset, divided.threads_of(params.n_jobs, workers), previous)
-        leaves_rows_out = self._leaves_rows_out(dataset, validation_set, previous)
-        kept = (
-            dataset if params.calibrate and validation_set is None and not leaves_rows_out else None
-        )
-        has_temperature = params.calibrate and not booster.multilabel and not leaves_rows_out
-        folds = calibration.check_rows(draft, dataset, validation_set) if has_temperature else None
-        trainer_options = {
-            "previous": previous,
-            "validation": validation,
-            "make_model": partial(_model, meta, self.classes),
-        }
-        trainer_options["calibrates"] = leaves_rows_out
-        del dataset, plan  # frees the bins, so that the weights have room
-        trainer = Trainer(booster, n_estimators, **trainer_options)
-        self.state = trainer.state
-        self.auto_values = booster.auto_values()
-        self.state.cv_results = cv_results
-        self.state.folds_follow = kept is not None
-        callbacks = [*self._own_callbacks(validation), *self.callbacks]
-        self.begun = []  # from here on, the loop closes the callbacks
-        trainer.run(callbacks)
-        self.shares = calibration.shares(self.state, booster.data, workers)
-        if leaves_rows_out:
-            left_out = booster.left_out_scores()
-            self.temperature = calibration.temperature_of_left_out(
-                left_out, booster.data, booster.link
-            )
-        booster.release()
-        # After the rounds, so that Ctrl-C here leaves a complete model without calibration.
-        if params.calibrate and not leaves_rows_out:
-            self._calibrate(kept, validation_set, folds, folds_of_rounds, initial)
-        divided.check_models(workers, booster.name, self._whole_model)
-        workers.check()
-
-    def _calibrate(self, kept, validation_set, folds, folds_of_rounds, initial):
-        """Compute the temperature of the model, or the thresholds of its labels, from folds or from validation rows."""
-        draft = self.draft
-        booster = self.booster
-        several = self.booster.multilabel
-        if kept is None and several:
-            self.thresholds = thresholds.of_rows(self.state.model(), validation_set)
-            return
-        if kept is None:
-            self.temperature = calibration.temperature_of_rows(self.state.model(), validation_set)
-            return
-        # Exactly as many rounds as the model has: if it ended by itself, models of fewer rows could continue for
-        # long.
-        rounds = self.state.n_rounds
-        seed = booster.draw_seed()
-        if several:
-            self.thresholds, scores = thresholds.of_folds(
-                draft, kept, seed, rounds=rounds, folds=folds_of_rounds, previous=initial
-            )
-            self._keep(scores, kept)
-            return
-        self.temperature, scores = calibration.temperature_of_folds(
-            draft, kept, seed, rounds=rounds, folds=folds_of_rounds, parts=folds, previous=initial
-        )
-        self._keep(scores, kept)
-
-    def _keep(self, folds_of_rounds, dataset):
-        """Keep the out-of-fold scores, if there are any, and the fold of every row that the user gave."""
-        if folds_of_rounds is not None:
-            rows = slice(None) if dataset.subset is None else dataset.subset
-            self.out_of_fold = folds_of_rounds.scores[rows], folds_of_rounds.fold[rows]
+        if validation_set is None or given_by_user:
+            return validation_set
+        has_temperature = calibrated_of(self.params, self.booster.link)
+        return None if has_temperature and calibration.too_few(validation_set) else validation_set
 
     def _warn_of_idle(self):
         """Warn if `n_iter_no_change` is set but has no effect."""
@@ -304,9 +358,11 @@ class Training:
     def _whole_model(self):
         """The model of the rounds, with temperature, thresholds, class shares and priors applied."""
         model = self.state.model()
-        if self.temperature is not None:
-            model = model.with_temperature(self.temperature)
-        thresholds = self.booster.threshold if self.thresholds is None else self.thresholds
+        if self.calibration.temperature is not None:
+            model = model.with_temperature(self.calibration.temperature)
+        thresholds = self.calibration.thresholds
+        if thresholds is None:
+            thresholds = self.booster.threshold
         if thresholds is not None:
             model = model.with_thresholds(thresholds)
         if self.shares is not None and not model.ensemble.bias.any():
@@ -314,75 +370,15 @@ class Training:
         return model if self.priors is None else model.reweighted(self.priors)
 
     def _own_callbacks(self, validation):
-        callbacks = [WarnOfNothingToAdd()]
         params = self.params
+        callbacks = [WarnOfNothingToAdd()]
         if validation is not None:
-            metrics = metrics_by(
-                params.scoring,
-                self.classes,
-                self.booster.probabilities,
-                loss=self.booster.loss_value,
-            )
-            for validation_set in validation.sets:
-                for metric in metrics:
-                    metric.check(validation_set)
-            also = calibrated_of(params, self.booster.link) if params.early_stopping else []
-            self._refuse_equal_curves(validation, metrics, also)
-            callbacks.append(ValidationCurves(*metrics))
-            if params.early_stopping:
-                callbacks += [
-                    CalibratedCurve(metric_of_calibrated) for metric_of_calibrated in also
-                ]
-                callbacks.append(
-                    EarlyStopping(metrics[0], params.n_iter_no_change, params.min_delta, also)
-                )
+            callbacks += following(validation, self.booster, self.classes)
         if params.verbose and self.workers.rank == 0:
             callbacks.append(
                 Progress(type(self.draft).__name__, params.verbose, params.early_stopping)
             )
         return callbacks
-
-    def _refuse_equal_curves(self, validation, metrics, also):
-        """Refuse names of validation sets and metrics that would give two curves of the history the same name."""
-        taken = [*self.booster.columns, *(f"val_{metric.name}" for metric in also)]
-        for validation_set in validation.sets:
-            for metric in metrics:
-                column = f"{validation_set.name}_{metric.name}"
-                if column in taken:
-                    raise ValueError(
-                        f"the metric {metric.name!r} of the validation set {validation_set.name!r} would "
-                        f"be {column!r} in the history, where another curve has this name; "
-                        "rename the set in validation_sets, or give scoring as a dict with "
-                        "another name for the metric"
-                    )
-                taken.append(column)
-
-    def _leaves_rows_out(self, dataset, validation_set, previous):
-        """Whether to compute the temperature from rows that trees leave out.
-
-        Not with groups or a given splitter, because rows may then depend on each other.
-        """
-        booster = self.booster
-        params = self.params
-        folds = (
-            dataset.groups is not None
-            or not isinstance(params.cv, Integral)
-            or self.draft.n_estimators == "auto"
-        )
-        if (
-            not params.calibrate
-            or not booster.leaves_rows_out
-            or validation_set is not None
-            or folds
-        ):
-            return False
-        # The existing rounds are evaluated again, which needs the random draws that they were trained with.
-        same_draws = (
-            previous is None
-            or previous.best_gain is not None
-            or isinstance(params.random_state, Integral)
-        )
-        return same_draws and (previous is None or previous.source != "init_model")
 
     def _find_rounds(self, dataset, previous):
         """Find the number of rounds by cross-validation; return its curves, and the folds if they were trained."""
@@ -425,47 +421,11 @@ class Training:
             held_set(self.draft, name, *parts, *options) for name, parts in sets.items()
         ]
         if self.params.early_stopping and "val" not in sets:
-            rows, set_aside = self._set_aside(dataset)
-            validation_sets.insert(0, set_aside)
+            random_state = _random_state(self.params.random_state, self.callbacks)
+            rows, held, self.share_held = set_aside(self.booster, dataset, random_state)
+            validation_sets.insert(0, held)
             dataset = dataset.without(rows)
         return dataset, Validation(validation_sets, dataset.n_classes) if validation_sets else None
-
-    def _set_aside(self, dataset):
-        """Hold out rows for early stopping. Return the rows of this worker, and the validation set of all workers."""
-        params = self.params
-        workers = self.workers
-        codes = dataset.codes
-        random_state = _random_state(params.random_state, self.callbacks)
-        n_classes = int(workers.maximum(np.array([codes.max(initial=0)], dtype=np.int64))[0]) + 1
-        few = bool(calibrated_of(params, self.booster.link))
-        share = share_held(
-            params.validation_fraction, n_weighted(workers, dataset.weight), n_classes, few
-        )
-        self.share_held = share
-        if workers is ALONE:
-            rows = held_out(codes, dataset.weight, share, random_state, dataset.groups)
-            parts = dataset.X[rows], dataset.y(rows), codes[rows], dataset.weight[rows]
-            first = dataset.first_scores(rows)
-        else:
-            number = row_numbers(workers, dataset.n_rows)
-            seed = workers.broadcast(int(check_random_state(random_state).randint(2**31)))
-            rows = divided.held_out(
-                workers, codes, dataset.weight, fraction=share, number=number, seed=seed
-            )
-            X_held = dataset.X[rows] if hasattr(dataset.X, "tocsc") else np.asarray(dataset.X[rows])
-            parts = X_held, dataset.y(rows), codes[rows], dataset.weight[rows]
-            if dataset.init_score is None:
-                parts = divided.drawn_set(workers, parts, number[rows])
-                first = None
-            else:
-                *parts, first = divided.drawn_set(
-                    workers, (*parts, dataset.first_scores(rows)), number[rows]
-                )
-        X_held, *labels_and_weights = parts
-        X_held = X_held.tocsc() if hasattr(X_held, "tocsc") else X_held
-        return rows, ValidationSet.of(
-            "val", X_held, *labels_and_weights, dataset.given_to(params.scoring, rows), first
-        )
 
     def _previous(self, plan, continued, initial):
         """Return the rounds to continue from: those of a given model, a callback or a warm start, or None."""

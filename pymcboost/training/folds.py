@@ -18,10 +18,10 @@ from pymcboost.threads import counted, threads_for
 from pymcboost.training.callbacks import Patience, progress
 from pymcboost.training.divided import needs_folds, threads_of
 from pymcboost.training.divided_folds import OfAll, few_rows, n_weighted, parts_of, present, sizes
-from pymcboost.training.inputs import Validation
 from pymcboost.training.metrics import ValidationSet, as_given, calibrated_of, measured, metrics_by
 from pymcboost.training.strata import stratified
 from pymcboost.training.trainer import Trainer
+from pymcboost.training.validation import Validation
 
 # Maximum number of rounds to try.
 MOST_ROUNDS = 2000

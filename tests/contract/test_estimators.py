@@ -28,8 +28,8 @@ from sklearn.preprocessing import StandardScaler
 from pymcboost import load_model
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
-from pymcboost.training.inputs import held_out
 from pymcboost.training.parameters import parameters
+from pymcboost.training.validation import held_out
 
 # Those that sum weak learners; linear and kernel machines have no weights, missing values or probabilities.
 ENSEMBLES = [name for name, cls in ALGORITHMS.items() if cls.booster.resumable]

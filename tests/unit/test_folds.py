@@ -27,11 +27,11 @@ from pymcboost import (
 from pymcboost.comm import ALONE
 from pymcboost.registry import ALGORITHMS as REGISTRY
 from pymcboost.registry import get_class
-from pymcboost.training import fitting, folds
+from pymcboost.training import folds, validation
 from pymcboost.training.booster import Booster
 from pymcboost.training.folds import held_scores, out_of_fold, splits
-from pymcboost.training.inputs import held_out
 from pymcboost.training.training_set import TrainingSet
+from pymcboost.training.validation import held_out
 
 
 def some_rows(K=3, n=150, d=4, seed=0):
@@ -72,9 +72,9 @@ def test_early_stopping_holds_out_whole_groups(scoring, n_groups, monkeypatch):
     X, y = some_rows()
     groups = np.random.default_rng(1).integers(0, n_groups, len(y))
     seen = []
-    original = fitting.held_out
+    original = validation.held_out
     monkeypatch.setattr(
-        fitting,
+        validation,
         "held_out",
         lambda *args, **named: seen.append(original(*args, **named)) or seen[-1],
     )

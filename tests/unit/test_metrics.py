@@ -28,7 +28,6 @@ from pymcboost.model.builders import EnsembleBuilder
 from pymcboost.model.model import Model
 from pymcboost.model.temperature import fit_temperature
 from pymcboost.training.callbacks import Patience
-from pymcboost.training.inputs import Validation
 from pymcboost.training.metrics import (
     LEAST,
     METRICS,
@@ -39,6 +38,7 @@ from pymcboost.training.metrics import (
     log_probabilities,
     probabilities,
 )
+from pymcboost.training.validation import Validation
 
 (MartClassifier,) = as_published(MartClassifier)
 

@@ -34,6 +34,7 @@ from pymcboost.model.linear import LinearMachine
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import BoostingClassifier, Features, named_arguments
+from pymcboost.training.fitting import FitArguments
 from pymcboost.training.parameters import Parameter, Scoring, estimator
 from pymcboost.training.prediction import check_is_fitted
 
@@ -479,9 +480,16 @@ class HingeBoostOCClassifier(BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C. The estimator keeps the rounds done so far. If there are none, it does not change.
         """
-        return self._fit(
-            X, y, (X_val, y_val, sample_weight_val, validation_sets), groups, callbacks, unknown
+        given = FitArguments(
+            X,
+            y,
+            groups=groups,
+            X_val=X_val,
+            y_val=y_val,
+            sample_weight_val=sample_weight_val,
+            validation_sets=validation_sets,
         )
+        return self._fit(given, callbacks, unknown)
 
     @property
     def solver_(self) -> str:
