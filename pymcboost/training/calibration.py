@@ -353,7 +353,7 @@ class CalibratesOnRows:
             raise ValueError(
                 "calibrate_on: a temperature needs one class per row; multi-label models have none"
             )
-        weight = weights_of_rows(sample_weight, X)
+        weight = weights_of_rows(sample_weight, X.shape[0])
         codes = codes_of(y, self.classes_)
         check_consistent_length(X, codes)
         labels = self.model_.classes_[codes]

@@ -178,7 +178,7 @@ class Dataset:
             rows = joined_rows(
                 blocks, max_bins=dataset.max_bins, comm=reader.workers, n_threads=n_threads
             )
-            dataset._set = TrainingSet.read(reader, reader, rows, None)
+            dataset._set = TrainingSet.of_blocks(reader, rows)
             if not is_coded(rows.X):
                 dataset._set.bins.make()
         return dataset

@@ -259,11 +259,11 @@ def classes_of(workers, y):
     return classes, positions(classes, y)
 
 
-def sample_weights(workers, weight, X):
+def sample_weights(workers, weight, n_rows):
     """Check the weights of the rows. With several workers, one may have no rows or only weights of 0."""
-    if workers.size > 1 and (not X.shape[0] or (weight is not None and not np.any(weight))):
-        return np.zeros(X.shape[0])
-    return weights_of_rows(weight, X)
+    if workers.size > 1 and (not n_rows or (weight is not None and not np.any(weight))):
+        return np.zeros(n_rows)
+    return weights_of_rows(weight, n_rows)
 
 
 def class_weights(workers, params, classes, codes, weight):

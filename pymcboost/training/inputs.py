@@ -122,9 +122,8 @@ def check_random_state(seed):
     return np.random.mtrand._rand if seed is None else np.random.RandomState(seed)
 
 
-def weights_of_rows(weight, X):
+def weights_of_rows(weight, n_rows):
     """Check the given weights, which must not be negative; ones if None. float64 (m,)."""
-    n_rows = X.shape[0]
     allowed = f"give one number >= 0 for each of {n_rows} rows"
     if weight is None:
         return np.ones(n_rows)

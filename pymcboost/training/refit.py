@@ -90,7 +90,7 @@ class RefitsLeaves:
         several = booster.multilabel
         codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
         check_consistent_length(X, codes)
-        weight = weights_of_rows(sample_weight, X)
+        weight = weights_of_rows(sample_weight, X.shape[0])
         weight = (
             weight
             if several

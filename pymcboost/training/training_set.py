@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from pymcboost.comm import ALONE
-from pymcboost.data.blocks import JoinedRows
 from pymcboost.data.coded import is_coded
 from pymcboost.data.merging import warn_of_merged_values
 from pymcboost.data.shared_bins import SharedBins
@@ -148,85 +147,72 @@ class TrainingSet:
         """
         model = continuing.model_to_continue(estimator, warm_start, initial)
         comm = booster.workers
-        user_X = X
-        joined = None
-        head = None
-        if isinstance(X, JoinedRows):
-            joined = X
-            X = joined.X
-            y = joined.y
-            sample_weight = joined.weight
-            head = joined.head
-            categories = joined.categories
-            init_score = joined.init_score
-        else:
-            refuse_repeated_names(X)
-            check_sparse(X)
-            categories = _categories(estimator, booster, X, model)
-        if initial is not None and is_frame(X):
-            continuing.check_columns(X.shape[1], names_of(X), model)
-        if categories is None or warm_start:
-            X = encoded(estimator, categories, X)
-        else:
-            X = categories.encoded(X)
-        unrounded = X if head is None else head
-        X, classes, codes = _labelled(
-            estimator, booster, X, y, head=head, reset=not warm_start, initial=initial
+        refuse_repeated_names(X)
+        check_sparse(X)
+        categories = _categories(estimator, booster, X, model)
+        numbers = _encoded(estimator, categories, X, warm_start=warm_start, initial=initial)
+        values, classes, codes = _labelled(
+            estimator, booster, numbers, y, reset=not warm_start, initial=initial
         )
-        names = getattr(estimator, "feature_names_in_", None)
-        divided.check_columns(
-            comm,
-            booster,
-            X,
-            names=names,
-            labels=codes.shape[1:],
-            has_init_score=init_score is not None,
-        )
+        _check_columns(estimator, booster, values, codes, init_score)
+        names = names_of(numbers)
         if initial is not None:
-            continuing.check_columns(X.shape[1], names_of(unrounded), model)
+            continuing.check_columns(values.shape[1], names, model)
         if categories is not None and model is not None:
-            X = categories.bounded(X)
-        weight = divided.sample_weights(comm, sample_weight, X)
+            values = categories.bounded(values)
+        weight = divided.sample_weights(comm, sample_weight, values.shape[0])
         if warm_start:
             check_same_classes(classes, estimator.classes_)
         if initial is not None and codes.ndim == 1:
             classes, codes = continuing.codes_in(initial, classes, codes)
-        if init_score is not None:
-            init_score = init_scores(init_score, X.shape[0], len(classes), pairs=codes.ndim == 1)
-        was_rounded = X.dtype == np.float32 and head is None and hasattr(unrounded, "__getitem__")
-        if was_rounded:
-            sample = unrounded
-        else:
-            sample = X if joined is None else joined.sample
-        warn_of_merged_values(sample, names_of(unrounded))
-        keeps_user_X = head is None and comm is ALONE and not _is_same(user_X, X, categories)
-        bins = None
+        init_score = _init_scores(init_score, classes, codes)
+        was_rounded = values.dtype == np.float32 and hasattr(numbers, "__getitem__")
+        warn_of_merged_values(numbers if was_rounded else values, names)
+        is_same = type(X) is np.ndarray and X.dtype == values.dtype and categories is None
+        return cls(
+            values,
+            classes,
+            codes,
+            weight,
+            groups=groups_given(groups, values.shape[0], booster.params),
+            categories=categories,
+            feature_names=_feature_names(estimator, model),
+            comm=comm,
+            bins=_bins(booster, values, codes, weight, categories),
+            user_X=None if is_same or comm is not ALONE else X,
+            init_score=init_score,
+        )
+
+    @classmethod
+    def of_blocks(cls, reader, rows):
+        """Check rows that were read in blocks.
+
+        Parameters
+        ----------
+        reader : object
+            Takes the place of estimator and booster, see `read`.
+        rows : JoinedRows
+            Their bins are shared if the values were not kept.
+        """
+        comm = reader.workers
+        X, classes, codes = _labelled(reader, reader, rows.X, rows.y, head=rows.head)
+        _check_columns(reader, reader, X, codes, rows.init_score)
+        weight = divided.sample_weights(comm, rows.weight, X.shape[0])
+        warn_of_merged_values(rows.sample, names_of(rows.head))
         if is_coded(X):
-            bins = SharedBins.of_coded_rows(joined.bins, comm)
-        elif not hasattr(X, "tocsr"):
-            bins = SharedBins(
-                X,
-                codes,
-                weight,
-                max_bins=getattr(booster.params, "max_bins", MOST_BINS),
-                n_threads=threads_for(
-                    X.shape[0] * X.shape[1], divided.threads_of(booster.params.n_jobs, comm)
-                ),
-                categorical=() if categories is None else categories.feature,
-                comm=comm,
-            )
+            bins = SharedBins.of_coded_rows(rows.bins, comm)
+        else:
+            bins = _bins(reader, X, codes, weight, rows.categories)
         return cls(
             X,
             classes,
             codes,
             weight,
-            groups=groups_given(groups, X.shape[0], booster.params),
-            categories=categories,
-            feature_names=_feature_names(names, model),
+            categories=rows.categories,
+            feature_names=_feature_names(reader),
             comm=comm,
             bins=bins,
-            user_X=user_X if keeps_user_X else None,
-            init_score=init_score,
+            init_score=_init_scores(rows.init_score, classes, codes),
         )
 
 
@@ -255,7 +241,52 @@ def _categories(estimator, booster, X, model):
     )
 
 
-def _labelled(estimator, booster, X, y, *, head, reset, initial):
+def _encoded(estimator, categories, X, *, warm_start, initial):
+    """Replace categories by their codes; refuse a frame whose columns are not those of the model to continue."""
+    if initial is not None and is_frame(X):
+        continuing.check_columns(X.shape[1], names_of(X), initial.model)
+    if warm_start:
+        return encoded(estimator, categories, X)
+    return X if categories is None else categories.encoded(X)
+
+
+def _check_columns(estimator, booster, X, codes, init_score):
+    """Refuse too many rows, and rows of another form than those of the other workers."""
+    divided.check_columns(
+        booster.workers,
+        booster,
+        X,
+        names=getattr(estimator, "feature_names_in_", None),
+        labels=codes.shape[1:],
+        has_init_score=init_score is not None,
+    )
+
+
+def _init_scores(init_score, classes, codes):
+    """Check the initial scores: (n, K), or None."""
+    if init_score is None:
+        return None
+    return init_scores(init_score, len(codes), len(classes), pairs=codes.ndim == 1)
+
+
+def _bins(booster, X, codes, weight, categories):
+    """Bins of dense X, to be made when a training asks for them; None if X is sparse."""
+    if hasattr(X, "tocsr"):
+        return None
+    comm = booster.workers
+    n_threads = divided.threads_of(booster.params.n_jobs, comm)
+    return SharedBins(
+        X,
+        codes,
+        weight,
+        max_bins=getattr(booster.params, "max_bins", MOST_BINS),
+        n_threads=threads_for(X.shape[0] * X.shape[1], n_threads),
+        categorical=() if categories is None else categories.feature,
+        comm=comm,
+    )
+
+
+def _labelled(estimator, booster, X, y, *, head=None, reset=True, initial=None):
     """Check rows and labels; return the rows, the classes, and the rows' codes or indicator."""
     comm = booster.workers
     options = {
@@ -284,15 +315,11 @@ def _labelled(estimator, booster, X, y, *, head, reset, initial):
     return X, classes, codes
 
 
-def _feature_names(names, model):
+def _feature_names(estimator, model=None):
     """Names of the columns: those of the rows, or else of the model that the training continues."""
+    names = getattr(estimator, "feature_names_in_", None)
     if names is not None:
         return [str(name) for name in names]
     if model is None or model.feature_names is None:
         return None
     return list(model.feature_names)
-
-
-def _is_same(came, X, categories):
-    """Whether the given rows are identical to the checked ones, number by number."""
-    return type(came) is np.ndarray and came.dtype == X.dtype and categories is None

@@ -173,7 +173,7 @@ def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, a
         else:
             X, y = validated(estimator, X, y, **options)
             check_order(y)
-        weight = weights_of_rows(weight, X)
+        weight = weights_of_rows(weight, X.shape[0])
         if init_score is not None:
             init_score = init_scores(init_score, X.shape[0], dataset.n_classes, pairs=not several)
     except ValueError as error:
