@@ -167,57 +167,89 @@ def out_of_fold(estimator, dataset, seed):
         for i, part in enumerate(parts)
     ]
     first = models[0].booster
-    params = models[0].booster.params
     metrics = metrics_by(
         estimator.scoring, dataset.classes, first.probabilities, loss=first.loss_value
     )
     measure, tolerance = _measure(dataset, metrics, models, parts)
-    curve = Patience(
+    params = first.params
+    patience = Patience(
         metrics[0].sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance
     )
-    rounds = []
-    curves = []
-    best = [model.validation.scores for model in models]
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     bar = progress(name, MOST_ROUNDS, params.verbose if dataset.comm.rank == 0 else 0, at_most=True)
+    at_first = [model.validation.scores for model in models]
     with closing(_grown(models, workers)) as steps, closing(bar):
-        for done, fold_scores in steps:
-            curves.append(measure(fold_scores))
-            means = [float(np.mean(values)) for values in curves[-1]]
-            means_by_name = {
-                f"mean {metric.name}": mean for metric, mean in zip(metrics, means, strict=True)
-            }
-            bar.update(done - (rounds[-1] if rounds else 0), means_by_name)
-            rounds.append(done)
-            if curve.see(means[0], done):
-                best = fold_scores
-            if curve.over(done):
-                break
-    scores = _empty(dataset)
-    fold = np.full(len(dataset.codes), -1)
-    trained = np.zeros((len(parts), len(dataset.codes)), dtype=bool)
-    for i, (train, rows) in enumerate(parts):
-        scores[rows] = best[i]
-        fold[rows] = i
-        trained[i, train] = True
-    best_round = max(1, curve.best_round)
+        rounds, curves, best = _until_no_better(steps, measure, metrics, patience, bar)
+    scores, fold, trained = _joined(dataset, parts, at_first if best is None else best)
+    best_round = max(1, patience.best_round)
     more_rows = n_weighted(dataset.comm, dataset.weight) / np.mean(sizes(dataset, parts)[:, 0])
     n_estimators = round(best_round * min(MOST_MORE, float(np.sqrt(more_rows))))
     curves = np.array(curves).reshape(-1, len(metrics), len(models))
     of_metric = {metric.name: curves[:, i].T for i, metric in enumerate(metrics)}
     deciding = of_metric.pop(metrics[0].name)
-    rounds = np.array(rounds, dtype=np.int64)
     return OutOfFold(
         scores,
         fold,
         trained,
-        rounds=rounds,
+        rounds=np.array(rounds, dtype=np.int64),
         curves=deciding,
         further=of_metric,
         best_round=best_round,
         n_estimators=n_estimators,
         link=first.link,
     )
+
+
+def _until_no_better(steps, measure, metrics, patience, bar):
+    """Grow all models in step until the first metric no longer improves.
+
+    Parameters
+    ----------
+    steps : iterator of (rounds done, scores of the held-out rows of every model)
+    measure : callable
+        See `_measure`.
+    metrics : list
+    patience : Patience
+        Sees the mean of the first metric.
+    bar : object
+        Shows the progress.
+
+    Returns
+    -------
+    rounds : list of int
+        After which the models were measured.
+    curves : list
+        What ``measure`` returned each time.
+    best : list of ndarray, or None
+        Scores in the best round; None if no round was better than none.
+    """
+    rounds = []
+    curves = []
+    best = None
+    for done, scores in steps:
+        curves.append(measure(scores))
+        means = [float(np.mean(values)) for values in curves[-1]]
+        named = {f"mean {metric.name}": mean for metric, mean in zip(metrics, means, strict=True)}
+        bar.update(done - (rounds[-1] if rounds else 0), named)
+        rounds.append(done)
+        if patience.see(means[0], done):
+            best = scores
+        if patience.over(done):
+            break
+    return rounds, curves, best
+
+
+def _joined(dataset, parts, scores_of_folds):
+    """Scores of all rows, NaN where none; the folds that hold them out, or -1; which rows each fold trains on."""
+    n = len(dataset.codes)
+    scores = _empty(dataset)
+    fold = np.full(n, -1)
+    trained = np.zeros((len(parts), n), dtype=bool)
+    for i, (train, held_out) in enumerate(parts):
+        scores[held_out] = scores_of_folds[i]
+        fold[held_out] = i
+        trained[i, train] = True
+    return scores, fold, trained
 
 
 def _measure(dataset, metrics, models, parts):
@@ -317,61 +349,26 @@ def splits(cv, dataset, seed):
 
     A row is held out in at most one fold. Raises an error if a fold is unusable.
     """
-    used = dataset.weight > 0
-    codes = dataset.codes
-    n = len(dataset.codes)
-    is_number = isinstance(cv, Integral)
-    shown = f"cv={cv}" if is_number or hasattr(cv, "split") else "cv"
     if dataset.comm is not ALONE:
         return parts_of(dataset, cv, seed)
-    if is_number:
-        rows = np.flatnonzero(used)
-        if len(rows) < cv:
-            raise ValueError(
-                f"{shown}: there are only {counted(len(rows), 'row')}; use at most that many folds"
-            )
-        largest = np.bincount(codes[rows]).max() if codes.ndim == 1 else cv
-        if largest < cv:
-            raise ValueError(f"{shown}: {few_rows(largest)}")
-        strata = np.zeros(len(rows)) if codes.ndim == 2 else codes[rows]
-    else:
-        rows = np.arange(n) if dataset.subset is None else dataset.subset
-        strata = None
+    is_number = isinstance(cv, Integral)
+    shown = f"cv={cv}" if is_number or hasattr(cv, "split") else "cv"
     try:
-        stratifies = is_number and dataset.groups is None
-        drawn = (
-            stratified(strata, cv, seed) if stratifies else _drawn(cv, dataset, rows, strata, seed)
-        )
-        drawn_parts = [(rows[train], rows[held_out]) for train, held_out in drawn]
+        drawn = _numbered(cv, dataset, seed) if is_number else _given(cv, dataset, seed)
     except (ValueError, TypeError, IndexError) as error:
         raise ValueError(f"{shown}: {error}") from error
-    if not drawn_parts:
+    if not drawn:
         remedy = "no folds; give at least one pair of training rows and held-out rows"
         if hasattr(cv, "__next__"):
             remedy = "no folds left, because a generator can be used only once; give list(cv)"
         raise ValueError(f"{shown} has {remedy}")
-    times = np.zeros(n, dtype=int)
-    parts = []
-    for i, (train, held_out) in enumerate(drawn_parts):
+    used = dataset.weight > 0
+    parts = [(train[used[train]], held_out[used[held_out]]) for train, held_out in drawn]
+    for i, (train, held_out) in enumerate(parts):
+        _refuse_fold(f"{shown}: fold {i}", dataset.codes, train, held_out)
+    times = np.zeros(len(used), dtype=int)
+    for _, held_out in drawn:
         np.add.at(times, held_out, 1)
-        train, held_out = train[used[train]], held_out[used[held_out]]
-        n_classes = len(np.unique(codes[train])) if codes.ndim == 1 else 2
-        if not len(held_out):
-            raise ValueError(
-                f"{shown}: fold {i} holds out no row with positive weight; use fewer folds"
-            )
-        if n_classes < 2:
-            counted_classes = counted(n_classes, "class", "classes")
-            raise ValueError(
-                f"{shown}: fold {i} trains on rows of {counted_classes}, but needs at least 2; use fewer "
-                "folds, or stratify"
-            )
-        if len(np.intersect1d(train, held_out)):
-            raise ValueError(
-                f"{shown}: fold {i} trains on rows that it holds out; give disjoint training and "
-                "held-out rows"
-            )
-        parts.append((train, held_out))
     repeated = np.flatnonzero(used & (times > 1))
     if len(repeated):
         row = repeated[0]
@@ -380,6 +377,46 @@ def splits(cv, dataset, seed):
             "most once, as KFold and TimeSeriesSplit do"
         )
     return parts
+
+
+def _numbered(cv, dataset, seed):
+    """``cv`` folds of the rows with positive weight, stratified by class."""
+    codes = dataset.codes
+    rows = np.flatnonzero(dataset.weight > 0)
+    if len(rows) < cv:
+        raise ValueError(f"there are only {counted(len(rows), 'row')}; use at most that many folds")
+    largest = np.bincount(codes[rows]).max() if codes.ndim == 1 else cv
+    if largest < cv:
+        raise ValueError(few_rows(largest))
+    strata = np.zeros(len(rows)) if codes.ndim == 2 else codes[rows]
+    if dataset.groups is None:
+        drawn = stratified(strata, cv, seed)
+    else:
+        drawn = _drawn(cv, dataset, rows, strata, seed)
+    return [(rows[train], rows[held_out]) for train, held_out in drawn]
+
+
+def _given(cv, dataset, seed):
+    """The folds of a splitter, or a list of folds, of the rows that the user gave."""
+    rows = np.arange(len(dataset.codes)) if dataset.subset is None else dataset.subset
+    drawn = _drawn(cv, dataset, rows, None, seed)
+    return [(rows[train], rows[held_out]) for train, held_out in drawn]
+
+
+def _refuse_fold(shown, codes, train, held_out):
+    """Refuse a fold that holds out no rows, trains on fewer than two classes, or trains on rows that it holds out."""
+    if not len(held_out):
+        raise ValueError(f"{shown} holds out no row with positive weight; use fewer folds")
+    n_classes = len(np.unique(codes[train])) if codes.ndim == 1 else 2
+    if n_classes < 2:
+        raise ValueError(
+            f"{shown} trains on rows of {counted(n_classes, 'class', 'classes')}, but needs at "
+            "least 2; use fewer folds, or stratify"
+        )
+    if len(np.intersect1d(train, held_out)):
+        raise ValueError(
+            f"{shown} trains on rows that it holds out; give disjoint training and held-out rows"
+        )
 
 
 def _drawn(cv, dataset, rows, strata, seed):
