@@ -216,65 +216,116 @@ def intact(name):
         ) from error
 
 
-def _scan(stream, name, size, base, rows, lines=None):
-    """Read ``stream`` to its end into ``rows``; return the scanner with its totals."""
-    scanner = svmtext.Scanner(1 if base == 1 else 0, 0 if base == 0 else 1)
-    # One byte more than the file, so that its end is noticed without another read.
-    room = min(CHUNK, size + 1) if size else CHUNK
-    buffer = bytearray(room + 1 + svmtext.PADDING)
-    have = total = 0
-    ended = first = False
-    while not ended:
-        if have == room:
-            rows.check_memory(
-                3 * room,
+class _Lines:
+    """Whole lines of a stream, read into one buffer. The last line gets a line break if it has none.
+
+    Parameters
+    ----------
+    stream : binary file
+    name : str
+        For error messages.
+    size : int
+        Of the file; 0 if it is unknown.
+
+    Attributes
+    ----------
+    buffer : bytearray
+        Begins with the lines of the last `read`.
+    total : int
+        Bytes read from the stream so far.
+    """
+
+    def __init__(self, stream, name, size):
+        self._stream = stream
+        self._name = name
+        # One byte more than the file, so that its end is noticed without another read.
+        self._room = min(CHUNK, size + 1) if size else CHUNK
+        self._filled = 0
+        self._begun = False
+        self.buffer = bytearray(self._room + 1 + svmtext.PADDING)
+        self.total = 0
+        self.ended = False
+
+    def read(self, check_memory):
+        """Read on. Return the length of the whole lines in the buffer; 0 if there is none yet."""
+        if self._filled == self._room:
+            check_memory(
+                3 * self._room,
                 "a line longer than the read buffer",
                 "check that the file has line breaks",
             )
-            buffer.extend(bytes(room))
-            room *= 2
-        with memoryview(buffer) as view:
-            got = stream.readinto(view[have:room])
+            self.buffer.extend(bytes(self._room))
+            self._room *= 2
+        with memoryview(self.buffer) as view:
+            got = self._stream.readinto(view[self._filled : self._room])
         if got is None:
-            raise BlockingIOError(f"{name}: no data on a non-blocking stream; use a blocking one")
-        have += got
-        total += got
-        ended = got == 0
-        if not first and (have >= 3 or ended):
-            first = True
-            if buffer[:3] == b"\xef\xbb\xbf":
-                buffer[:3] = b"   "
-        if ended and have and buffer[have - 1] != 10:
-            buffer[have] = 10
-            have += 1
-        length = buffer.rfind(b"\n", 0, have) + 1
+            raise BlockingIOError(
+                f"{self._name}: no data on a non-blocking stream; use a blocking one"
+            )
+        self._filled += got
+        self.total += got
+        self.ended = got == 0
+        if not self._begun and (self._filled >= 3 or self.ended):
+            self._begun = True
+            self._blank_byte_order_mark()
+        if self.ended and self._filled and self.buffer[self._filled - 1] != 10:
+            self.buffer[self._filled] = 10
+            self._filled += 1
+        return self.buffer.rfind(b"\n", 0, self._filled) + 1
+
+    def _blank_byte_order_mark(self):
+        if self.buffer[:3] == b"\xef\xbb\xbf":
+            self.buffer[:3] = b"   "
+
+    def drop(self, length):
+        """Remove lines of this length from the buffer."""
+        self.buffer[: self._filled - length] = self.buffer[length : self._filled]
+        self._filled -= length
+
+    def done(self, length):
+        """Bytes of the stream up to the end of the lines of this length."""
+        return self.total - self._filled + length
+
+
+def _scan(stream, name, size, base, rows, lines=None):
+    """Read ``stream`` to its end into ``rows``; return the scanner with its totals."""
+    scanner = svmtext.Scanner(1 if base == 1 else 0, 0 if base == 0 else 1)
+    text = _Lines(stream, name, size)
+    while not text.ended:
+        length = text.read(rows.check_memory)
         if length == 0:
             continue
-        done = total - have + length
-        expected = (0, 0)
-        if scanner.rows and size > done:
-            share = 1.05 * size / (done - length) if done > length else 1
-            expected = (int(scanner.nnz * share), int(scanner.rows * share))
-        rows.reserve(scanner, length, expected)
+        rows.reserve(scanner, length, _expected(scanner, size, text.done(length), length))
         arrays = rows.indices, rows.values, rows.indptr, rows.labels, rows.labelled
         lines_before = scanner.line
         skipped_before = scanner.line - scanner.rows
-        code = scanner.feed(buffer, length, *arrays)
+        code = scanner.feed(text.buffer, length, *arrays)
         if code != "ok":
-            raise refusal(name, code, scanner, buffer=buffer, lines=lines or 0)
+            raise refusal(name, code, scanner, buffer=text.buffer, lines=lines or 0)
         if not rows.empty_line and scanner.line - scanner.rows > skipped_before:
-            rows.empty_line = first_empty(buffer, length, lines_before)
-        buffer[: have - length] = buffer[length:have]
-        have -= length
-    if lines is not None:
-        return scanner
-    if total == 0:
+            rows.empty_line = first_empty(text.buffer, length, lines_before)
+        text.drop(length)
+    if lines is None:
+        _refuse_empty(name, scanner, text.total)
+    return scanner
+
+
+def _expected(scanner, size, done, length):
+    """Entries and rows to expect in the whole file, by those before the last ``length`` of ``done`` bytes."""
+    if not scanner.rows or not size or size <= done:
+        return 0, 0
+    share = 1.05 * size / (done - length) if done > length else 1
+    return int(scanner.nnz * share), int(scanner.rows * share)
+
+
+def _refuse_empty(name, scanner, n_bytes):
+    """Refuse a file without rows."""
+    if n_bytes == 0:
         raise SvmlightError(f"{name}: the file is empty; expected rows like 1 3:0.5 7:2")
     if scanner.rows == 0:
         raise SvmlightError(
             f"{name}: no row of data in {scanner.line} lines; expected rows like 1 3:0.5 7:2"
         )
-    return scanner
 
 
 def first_empty(buffer, length, before):
