@@ -136,11 +136,6 @@ def test_page_has_these_blocks():
     assert [what for what, _ in BLOCK.findall(text)] == SHOWN and len(LIST.findall(text)) == 1
 
 
-def test_page_names_every_algorithm():
-    table = PAGE.read_text().partition("| algorithm |")[2].partition("\n\n")[0]
-    assert sorted(re.findall(r"^\| `(\S+)` \|", table, re.MULTILINE)) == sorted(REGISTRY)
-
-
 def test_page_lists_every_exit_status():
     table = re.findall(r"^\| (\d+) \|", PAGE.read_text(), re.MULTILINE)
     assert table == re.findall(r"(?:^|[;:] |\n)(\d+) ", EXIT_CODES)

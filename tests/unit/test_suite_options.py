@@ -103,8 +103,8 @@ def test_folder_that_does_not_exist_counts_as_none(run, tmp_path):
     assert "4 passed, 2 skipped" in run(data=tmp_path / "missing")[-1]
 
 
-def slow_tests(path):
-    """Names of the tests of a file that have cases which only the long run has."""
+def marked_tests(path, marks):
+    """Names of the tests of a file that have one of the marks, or cases that have ``slow``."""
     text = path.read_text()
     body = ast.parse(text).body
     lines = text.splitlines()
@@ -115,13 +115,13 @@ def slow_tests(path):
     shared = {getattr(node, "name", None) or ast.unparse(node.targets[0]) for node in marked}
     for node in body:
         decorators = " ".join(map(ast.unparse, getattr(node, "decorator_list", ())))
-        if re.search(r"mark\.(slow|part|families)", decorators) or shared & set(
+        if re.search(rf"mark\.({marks})", decorators) or shared & set(
             re.findall(r"\w+", decorators)
         ):
             yield node.name
 
 
-def test_the_readme_lists_what_only_the_long_run_has():
+def test_the_readme_lists_the_slow_tests():
     tests = Path(__file__).parents[1]
     page = (tests / "README.md").read_text()
     section = re.search(r"## What only `make test-long` runs\n(.*?)\n##", page, re.DOTALL)[1]
@@ -129,8 +129,8 @@ def test_the_readme_lists_what_only_the_long_run_has():
     listed = defaultdict(set)
     for file, names in rows:
         listed[file] |= set(re.findall(r"`(test_\w+)`", names))
-    found = {
-        path.relative_to(tests).as_posix(): set(slow_tests(path))
-        for path in tests.glob("*/test_*.py")
-    }
-    assert {file: names for file, names in found.items() if names} == listed
+    for path in tests.glob("*/test_*.py"):
+        there = listed.pop(path.relative_to(tests).as_posix(), set())
+        assert set(marked_tests(path, "slow")) <= there, path
+        assert there <= set(marked_tests(path, "slow|part|families")), path
+    assert not listed

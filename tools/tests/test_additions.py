@@ -80,7 +80,7 @@ def test_an_algorithm():
     section = PAGE.partition("## Add an algorithm\n")[2].partition("\n1. ")[0]
     rows = re.findall(r"^\| [\d to]+ \| (.*?) \|", section, re.M)
     places = [path for row in rows for path in re.findall(r"`(\S+)`", row)]
-    assert len(places) == 9
+    assert len(places) == 8
     for path in places:
         assert re.search(
             r"AdaBoostM1|adaboost-m1|\bm1\(", (ROOT / path).read_text(encoding="utf-8")
