@@ -135,7 +135,8 @@ def joined_rows(blocks, *, max_bins, comm, n_threads):
     weight = np.ones(len(values)) if weight is None else weight[sample.places]
     if not comm.maximum(np.array([weight.max(initial=0.0)]))[0]:
         raise ValueError(
-            "from_blocks: too few rows have a positive sample_weight; leave out the other rows"
+            "from_blocks: all rows that were sampled to determine the bins have a sample_weight of 0; "
+            "leave out the rows of weight 0"
         )
     bins = _bins_of_sample(values, weight, max_bins, levels, comm, n_threads)
     has_missing = comm.maximum(first.has_missing.astype(np.int64))
@@ -375,10 +376,15 @@ class _Reading:
                 column = values[:, f]
                 self.levels[f] = np.union1d(levels_so_far, column[~np.isnan(column)])
                 if len(self.levels[f]) > MOST_LEVELS:
-                    raise ValueError(f"column {f} has more than {MOST_LEVELS} categories")
+                    raise ValueError(
+                        f"column {f} has more than {MOST_LEVELS} levels; leave it out, or merge rare levels"
+                    )
             self.n_rows += len(values)
             if self.n_rows > MOST_ROWS:
-                raise ValueError(f"there are more than {MOST_ROWS} rows, the limit for training")
+                raise ValueError(
+                    f"there are more than {MOST_ROWS:,} rows, the limit of one worker; give fewer, or divide "
+                    "them among workers (comm)"
+                )
             yield arrays
 
     def _parts(self, block):

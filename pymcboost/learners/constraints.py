@@ -216,7 +216,7 @@ class Ordered:
 
 
 class OrderedLabels(Ordered):
-    """Version for multi-label data: F_k itself is bounded, and other labels are not moved."""
+    """Monotonic scores of multi-label data: the score of a label itself is bounded, and the others are left alone."""
 
     def _gaps(self, vector, k):
         return np.full_like(vector, vector[k])

@@ -71,8 +71,10 @@ def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
             f"scores of shape {scores.shape}, codes of shape {codes.shape} and weights of "
             f"shape {weight.shape} do not match"
         )
-    if not np.isfinite(scores).all() or not np.isfinite(weight).all() or (weight < 0).any():
-        raise ValueError("scores and weights for a calibration must be finite, and weights >= 0")
+    if not np.isfinite(scores).all():
+        raise ValueError("calibration needs finite scores; some are NaN or infinite")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise ValueError("the weights of a calibration must be finite numbers >= 0")
     if not weight.any():
         raise ValueError(
             "calibration needs rows with a positive weight, but all weights are 0 or there "

@@ -188,7 +188,7 @@ def categories_of(workers, name, categories):
     if max(levels) > MOST_LEVELS:
         raise ValueError(
             f"{name}: a column of X has {max(levels)} categories over all workers, but at most "
-            f"{MOST_LEVELS} are supported"
+            f"{MOST_LEVELS} are supported; leave it out, or merge rare levels"
         )
     return Categories(categories.feature, np.array(levels, dtype=np.int64), tuple(names))
 

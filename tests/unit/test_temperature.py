@@ -101,9 +101,9 @@ def test_last_bits_of_the_scores_do_not_show():
     [
         (np.eye(3), [0, 1, 2], [0, 0, 0], "all weights are 0"),
         (np.empty((0, 3)), np.empty(0, dtype=int), None, "there are no rows"),
-        (np.eye(3), [0, 1, 2], [1, -1, 1], "weights >= 0"),
+        (np.eye(3), [0, 1, 2], [1, -1, 1], "weights of a calibration must be finite numbers >= 0"),
         (np.eye(3), [0, 1, 2], [1, np.nan, 1], "must be finite"),
-        (np.full((3, 3), np.inf), [0, 1, 2], None, "must be finite"),
+        (np.full((3, 3), np.inf), [0, 1, 2], None, "needs finite scores"),
         (np.eye(3), [0, 1], None, "do not match"),
         (np.ones(3), [0, 1, 1], None, "do not match"),
     ],
