@@ -239,11 +239,6 @@ def run_training(arguments, estimator, weights, note, workers=None):
             check_target(arguments.checkpoint, "checkpoint", streams=False)
     for notice in arguments.unused:
         note(notice)
-    if arguments.algorithm_by_default and estimator.weak_learner == "stump":
-        note(
-            f"training decision stumps (-a {DEFAULT}, the default); -a vector-tree trains trees, which "
-            "usually predict better"
-        )
     missing = estimator.booster.allows_missing
     if workers is not None and arguments.divided:
         data = read_part(workers, arguments, note, allows_missing=missing)
@@ -463,6 +458,11 @@ def report(estimator, rows, shares, arguments, note, seconds):
     note(
         f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * shares[0]:.4g}%"
     )
+    if arguments.algorithm_by_default and estimator.weak_learner == "stump":
+        note(
+            f"these are decision stumps, as -a {DEFAULT} trains them by default; -a vector-tree trains trees, "
+            "which usually predict better"
+        )
     if estimator.model_.is_calibrated:
         note(f"temperature {estimator.model_.temperature:.4g}")
     for share in shares[1:]:

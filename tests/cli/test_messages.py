@@ -21,7 +21,7 @@ FILES = {
 }
 SPARSE = "1 1:2 9999999:1\n2 1:1\n" * 40
 SAID = [
-    ("t.svm", "training decision stumps (-a mcboost, the default); -a vector-tree trains trees, which usually"),
+    ("t.svm", "these are decision stumps, as -a mcboost trains them by default; -a vector-tree trains trees, which"),
     ("inf.svm", "inf.svm: line 2 has -inf for the feature 2; write nan for a missing value\n"),
     ("-P inf.svm t.svm", "inf.svm: line 2 has -inf for the feature 2; write nan for a missing value\n"),
     ("wide.svm", "wide.svm: line 5 has inf for the feature 5; write nan for a missing value\n"),
