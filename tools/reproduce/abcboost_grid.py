@@ -57,7 +57,7 @@ def fit(data, unit):
 
 
 def plan(options, journal):
-    """A coarse grid, what is trained to the end, and the rest of the grid."""
+    """A coarse grid, the rest of it, and what is trained to the end."""
     methods, rounds = options.methods or METHODS, options.rounds or ROUNDS
     grid = cross(leaves=LEAVES, rate=RATES, method=methods, rounds=[rounds])
     coarse = [
@@ -71,8 +71,8 @@ def plan(options, journal):
     ]
     for title, units in (
         ("mnist10k-grid, coarse", coarse),
-        ("mnist10k-grid, to the end", end),
         ("mnist10k-grid", grid),
+        ("mnist10k-grid, to the end", end),
     ):
         yield 0, [{**unit, "gap": gap_of(unit["method"])} for unit in units], title
 
