@@ -310,7 +310,7 @@ def test_table_of_the_grid():
 
 def test_units_of_the_grid():
     steps = list(abcboost_grid.plan(options(), None))
-    coarse, end, grid = (units for _, units, _ in steps)
+    coarse, grid, end = (units for _, units, _ in steps)
     assert len(grid) == 5 * 4 * 4 and len(end) == 12
     assert len(coarse) == 3 * 2 * 4 and all(unit in grid for unit in coarse)
     assert {unit["gap"] for unit in grid if unit["method"].startswith("abc")} == {10}

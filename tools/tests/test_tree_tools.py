@@ -298,6 +298,36 @@ def test_table_of_long_trainings():
     assert said["abc-mart-gap-1-at-50"] == "5,000" and said["mart-at-50"] == "6,000"
 
 
+def test_gaps_are_compared_after_as_many_rounds():
+    """Longer trainings have their count at those rounds; a set without published errors names no order."""
+    run = next(run for run in abcboost.RUNS if run.name == "poker25k-abc")
+    [(_, units, _)] = run.units(SimpleNamespace(methods=None, gaps=[1, 100], rounds=None), None)
+    assert [unit["gap"] for unit in units] == [0, 1, 100, 0, 1, 100] and run.published == {}
+    counts = (900, 400, 500, 800, 300, 297)
+    rows = [
+        {**unit, "n_test": 9999, "seconds": 36, "curve": f"1000:{counts[at]} 1200:7"}
+        for at, unit in enumerate(units)
+    ]
+    frame = frame_of([*rows[:5], {**rows[5], "curve": "600:1"}], as_text=("curve",))
+    assert run.gaps_page(frame).splitlines()[2:] == [
+        "| 1 | 400 | 300 |",
+        "| 100 | 500 (+25.0%) | - |",
+        "| without ABC | 900 | 800 |",
+    ]
+    said = run.values(frame_of(rows, as_text=("curve",)))
+    assert said["abc-mart-gap-100-over-1"] == "+25.0%"
+    assert said["abc-logitboost-gap-100-over-1"] == "-1.0%"
+    assert "Order" not in run.text(frame)
+
+
+def test_poker_hands_of_uci(data_folder):
+    """25 features of the ten columns, and the labels as they are."""
+    X, y, X_test, y_test = abcboost.poker25k()
+    assert X.shape == (25010, 25) and X_test.shape == (99999, 25)
+    assert X[0].tolist() == [1, 0, 0, 0] * 5 + [10, 11, 13, 12, 1] and y[0] == 10
+    assert len(y_test) == 99999
+
+
 @pytest.mark.parametrize(
     ("ours", "words"),
     [(2102, "yes (+0.0%)"), (2165, "yes (+3.0%)"), (2166, "NO (+3.0%)"), (2000, "better (-4.9%)")],
