@@ -16,6 +16,7 @@ from shared import datasets
 from shared.measure import error_percent
 from shared.tables import beside, deviations, markdown_table, mean_and_deviation, published
 
+from reproduce import mcboost_texts
 from reproduce.experiment import Experiment, Results, cross, errors_of, fit_and_test
 
 ROUNDS = 500
@@ -73,8 +74,10 @@ def sample_split(name, repeat):
     its classes having fewer than 50. The paper does not say whether its split was stratified; ours is a plain random
     one. The split depends on (name, repeat) alone, so every loss and parameter sees the same 50 splits.
     """
-    X, y = datasets.load(TRAIN_ONLY[name])[:2] if name in TRAIN_ONLY else datasets.load_pooled(name)
     generator = np.random.default_rng([repeat, *name.encode()])
+    if name in mcboost_texts.SETS:
+        return mcboost_texts.text_split(name, generator, PER_CLASS)
+    X, y = datasets.load(TRAIN_ONLY[name])[:2] if name in TRAIN_ONLY else datasets.load_pooled(name)
     return datasets.random_split(X, y, generator, None if name == "glass" else PER_CLASS)
 
 
@@ -114,6 +117,7 @@ def small_units(settings, repeats):
 
 def small_plan(table, options, journal):
     keys = TABLE4 if table == "table4" else GRIDS[table]
+    keys = [key for key in keys if not options.sets or key[0] in options.sets]
     settings = [(*key, *setting) for key in keys for setting in settings_of(table, key)]
     yield 0, small_units(settings, options.repeats or REPEATS), table
 

@@ -1,6 +1,7 @@
 """Tables and figures of the papers, theirs against ours, and everyone's probabilities on all data sets.
 
-    python tools/reproduce.py table4|table2|table1|official|mnist-hog|figure1 [--results results] [--jobs 2]
+    python tools/reproduce.py table4|table2|table1 [--sets usps ...] [--jobs 2]
+    python tools/reproduce.py official|mnist-hog|figure1 [--results results]
     python tools/reproduce.py mnist10k|covtype-abc|poker-abc|poker25k-abc [--rounds N] [--gaps 1 10] [--methods ...]
     python tools/reproduce.py mnist10k-grid [--methods mart ...] [--budget MINUTES]
     python tools/reproduce.py multiboost-curves|multiboost-fcd|table4-multiboost [--sets usps ...]

@@ -4,7 +4,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from reproduce import abcboost_grid, hinge_others, hinge_variants, table5, table5_learners
+from reproduce import (
+    abcboost_grid,
+    hinge_others,
+    hinge_variants,
+    mcboost,
+    mcboost_texts,
+    table5,
+    table5_learners,
+)
 from reproduce.journal import frame_of
 from scipy.stats import ttest_1samp
 from shared import codes as output_codes
@@ -375,3 +383,34 @@ def test_signed_ranks_on_the_page():
     row = next(line for line in page.splitlines() if line.startswith("| mcboost-exp | stump"))
     assert row.split("|")[3:5] == [" **0.002** (10/10) ", " 1.000 (5/10) "]
     assert "| mcboost-exp | paper | **0.008** (8/10) |" in page
+
+
+# --------------------------------------------------------------------------------------------------------------------
+# News texts of Table IV
+
+
+def test_principal_components_of_texts():
+    """scikit-learn's, but for signs; the fewest that have the share."""
+    from scipy import sparse
+    from sklearn.decomposition import PCA
+
+    X = sparse.random_array((30, 200), density=0.1, rng=np.random.default_rng(0), format="csr")
+    ours = mcboost_texts.principal_components(X, 0.9)
+    theirs = PCA(0.9, svd_solver="full").fit_transform(X.toarray())
+    assert ours.shape == theirs.shape
+    np.testing.assert_allclose(np.abs(ours), np.abs(theirs), atol=1e-5)
+
+
+def test_news_texts(data_folder):
+    """About the paper's 771 dimensions, of 1,000 texts of 20 groups; other sets are drawn as before."""
+    X, y, X_test, y_test = mcboost.sample_split("news", 0)
+    assert X.shape[0] == len(y) == 750 and len(y_test) == 250
+    assert 760 < X.shape[1] == X_test.shape[1] < 800
+    assert np.bincount(np.concatenate([y, y_test]))[1:].tolist() == [50] * 20
+
+
+def test_sets_of_table4():
+    [(_, units, _)] = mcboost.small_plan("table4", options(sets=["news"], repeats=2), None)
+    assert [(unit["data"], unit["loss"], unit["repeat"]) for unit in units] == [
+        ("news", loss, repeat) for repeat in range(2) for loss in ("exp", "log")
+    ]
