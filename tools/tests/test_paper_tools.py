@@ -216,6 +216,15 @@ def test_choices_come_before_trainings():
     )
 
 
+def test_adaboost_erp_is_paired_where_it_can_be():
+    """Not on letter with 1,000 rounds."""
+    choices = SimpleNamespace(rows=[])
+    asked = list(hinge_others.plan_paired(options(methods=["adaboost-erp"]), None, choices))
+    cells = {(units[0]["protocol"], units[0]["data"]) for _, units, _ in asked}
+    assert {data for protocol, data in cells if protocol == "table4"} == {"leaf"}
+    assert ("table1", "letter") in cells
+
+
 @pytest.mark.parametrize("method", hinge_variants.METHODS)
 def test_every_variant(method):
     unit = {"kernel": "perceptron", "method": method, "C": 64.0, "rounds": 8}
