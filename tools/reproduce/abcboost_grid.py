@@ -195,6 +195,10 @@ EXPERIMENTS = (
         text,
         methods=METHODS,
         values=values,
-        pages={"": partial(grid_table, plain="logitboost"), "end": end_table},
+        pages={
+            "": partial(grid_table, plain="logitboost"),
+            "mart": partial(grid_table, plain="mart"),
+            "end": end_table,
+        },
     ),
 )
