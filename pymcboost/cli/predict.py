@@ -201,22 +201,37 @@ def predict(argv):
     model = opened(arguments.model_file)
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
-    if arguments.early and arguments.early not in model.early_exits:
-        obstacle = model.early_obstacle(arguments.early)
-        if obstacle:
-            raise UsageError(f"{arguments.model_file}: {obstacle}")
-        cause = (
-            f"{arguments.model_file} cut by --rounds {arguments.rounds}"
-            if arguments.rounds is not None
-            else arguments.model_file
+    _refuse_options(model, arguments)
+    base = _index_base(model, arguments, note)
+    tally = arguments.tally = SimpleNamespace(rows=0, learners=0)
+    line = (answer_stream if arguments.stream else answer_file)(model, arguments, base, note)
+    if arguments.early and tally.rows:
+        note(
+            f"{100 * tally.learners / (tally.rows * max(1, model.n_early_learners)):.4g}% of the learners evaluated"
         )
-        adds = (
-            "--early file --background label" if arguments.early == "rejection" else "--early file"
-        )
-        raise UsageError(
-            f"{cause} has no early exit {arguments.early}; mcboost-convert {adds} adds one to "
-            "a model"
-        )
+    if line:
+        print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
+
+
+def _refuse_early(model, arguments):
+    """Refuse an early exit that the model does not have."""
+    if not arguments.early or arguments.early in model.early_exits:
+        return
+    obstacle = model.early_obstacle(arguments.early)
+    if obstacle:
+        raise UsageError(f"{arguments.model_file}: {obstacle}")
+    cause = arguments.model_file
+    if arguments.rounds is not None:
+        cause += f" cut by --rounds {arguments.rounds}"
+    adds = "--early file --background label" if arguments.early == "rejection" else "--early file"
+    raise UsageError(
+        f"{cause} has no early exit {arguments.early}; mcboost-convert {adds} adds one to a model"
+    )
+
+
+def _refuse_options(model, arguments):
+    """Refuse options that this model does not support."""
+    _refuse_early(model, arguments)
     if arguments.probability and not model.has_probabilities:
         raise UsageError(
             f"{arguments.model_file}: this model gives no probabilities; use -d 1 for its "
@@ -228,21 +243,15 @@ def predict(argv):
         from pymcboost.model.missing import UNKNOWN
 
         raise UsageError(f"{arguments.model_file}: {UNKNOWN}; use --missing allow")
-    index_base = information(model, arguments.model_file, note).get("index_base")
-    if type(index_base) is not int or index_base not in (
-        0,
-        1,
-    ):  # True and False are no numbers here
-        index_base = "auto"
-    base = index_base if arguments.base == "auto" else int(arguments.base)
-    tally = arguments.tally = SimpleNamespace(rows=0, learners=0)
-    line = (answer_stream if arguments.stream else answer_file)(model, arguments, base, note)
-    if arguments.early and tally.rows:
-        note(
-            f"{100 * tally.learners / (tally.rows * max(1, model.n_early_learners)):.4g}% of the learners evaluated"
-        )
-    if line:
-        print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
+
+
+def _index_base(model, arguments, note):
+    """Index of the first feature in LIBSVM text: as asked for, as in training, or "auto"."""
+    in_training = information(model, arguments.model_file, note).get("index_base")
+    if arguments.base != "auto":
+        return int(arguments.base)
+    # True and False are no numbers here.
+    return in_training if type(in_training) is int and in_training in (0, 1) else "auto"
 
 
 def read_table(model, arguments, meta):

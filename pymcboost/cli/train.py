@@ -233,52 +233,74 @@ def train(argv):
 
 def run_training(arguments, estimator, weights, note, workers=None):
     """Read the rows; train and save a model, or cross-validate."""
-    if not arguments.cross_validation and (workers is None or workers.rank == 0):
-        check_target(arguments.model_file)
-        if arguments.checkpoint:
-            check_target(arguments.checkpoint, "checkpoint", streams=False)
+    _check_outputs(arguments, workers)
     for notice in arguments.unused:
         note(notice)
-    missing = estimator.booster.allows_missing
-    if workers is not None and arguments.divided:
-        data = read_part(workers, arguments, note, allows_missing=missing)
-    else:
-        data = read_training(arguments, note, missing, several=arguments.lists, workers=workers)
-    if workers is not None:
-        data = agreed(workers, data, note, arguments.n_features)
+    data = _read_rows(arguments, estimator, note, workers)
     if data.categories is not None:
         estimator.categorical_features = data.categories
-    X = data.X
-    y = data.y
-    labels = labels_of_all(workers, y)
+    labels = labels_of_all(workers, data.y)
     if data.labels is None:
         refuse_one_class(labels, arguments.training_file)
     set_weights(estimator, weights, labels, note)
-
     if arguments.libsvm_c is not None:
-        estimator.C = arguments.libsvm_c * len(y)
-        if arguments.needs_c:
-            raise UsageError(
-                "--libsvm-c depends on the number of training rows, and --calibrate also trains "
-                f"models on fewer rows; use -c {estimator.C:g} instead, which is for "
-                f"{counted(len(y), 'row')}"
-            )
-        note(f"-c {estimator.C:g}, which is {arguments.libsvm_c:g} times {counted(len(y), 'row')}")
-    validation = {}
-    if arguments.validation_file:
-        divided = workers is not None and arguments.validation_divided
-        validation_rows = read_like(
-            arguments, note, missing, data=data, labels=labels, workers=workers if divided else None
-        )
-        validation = {"X_val": validation_rows.X, "y_val": validation_rows.y}
-
+        _set_libsvm_c(estimator, arguments, len(data.y), note)
+    validation = _read_validation(arguments, estimator, note, data, labels, workers)
     with noted_warnings(note, data.base):
         if arguments.cross_validation:
             with importing():
                 from pymcboost.cli.validate import cross_validate
 
-            return cross_validate(estimator, X, y, arguments)
+            return cross_validate(estimator, data.X, data.y, arguments)
         return fit_and_save(estimator, data, validation, arguments, note, workers)
+
+
+def _check_outputs(arguments, workers):
+    """Check that the process that writes the model and the checkpoint can do so."""
+    if arguments.cross_validation or (workers is not None and workers.rank):
+        return
+    check_target(arguments.model_file)
+    if arguments.checkpoint:
+        check_target(arguments.checkpoint, "checkpoint", streams=False)
+
+
+def _read_rows(arguments, estimator, note, workers):
+    """Read the training rows, or those of this worker."""
+    missing = estimator.booster.allows_missing
+    if workers is None:
+        return read_training(arguments, note, missing, several=arguments.lists, workers=None)
+    if arguments.divided:
+        data = read_part(workers, arguments, note, allows_missing=missing)
+    else:
+        data = read_training(arguments, note, missing, several=arguments.lists, workers=workers)
+    return agreed(workers, data, note, arguments.n_features)
+
+
+def _set_libsvm_c(estimator, arguments, n_rows, note):
+    """Set C from the C of LIBSVM, which is not divided by the number of rows."""
+    estimator.C = arguments.libsvm_c * n_rows
+    rows = counted(n_rows, "row")
+    if arguments.needs_c:
+        raise UsageError(
+            "--libsvm-c depends on the number of training rows, and --calibrate also trains "
+            f"models on fewer rows; use -c {estimator.C:g} instead, which is for {rows}"
+        )
+    note(f"-c {estimator.C:g}, which is {arguments.libsvm_c:g} times {rows}")
+
+
+def _read_validation(arguments, estimator, note, data, labels, workers):
+    """Read the validation rows, as arguments of ``fit``."""
+    if not arguments.validation_file:
+        return {}
+    rows = read_like(
+        arguments,
+        note,
+        estimator.booster.allows_missing,
+        data=data,
+        labels=labels,
+        workers=workers if workers is not None and arguments.validation_divided else None,
+    )
+    return {"X_val": rows.X, "y_val": rows.y}
 
 
 def model_bytes(estimator, data, layout):
@@ -349,41 +371,19 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     """Train, save and report. After Ctrl-C, save the rounds so far."""
     fit, checkpoint = start(estimator, arguments, note, rows)
     started = time.perf_counter()
-    interrupted = False
-    try:
-        fit(rows.X, rows.y, **validation, **({} if workers is None else {"comm": workers}))
-    except KeyboardInterrupt:
-        if not getattr(estimator, "n_estimators_", 0) or (workers is not None and workers.size > 1):
-            raise
-        interrupted = True
+    interrupted = _is_interrupted(estimator, fit, rows, validation, workers)
     seconds = time.perf_counter() - started
-    shares = None
-    failed = None
-    if (
-        workers is not None and not interrupted
-    ):  # before the first process writes the model, for which the others need not wait
-        try:
-            shares = errors(estimator, rows, validation, arguments, workers)
-        except BaseException as error:  # Ctrl-C, too: the model is there, and is written
-            workers.fail(error)
-            if workers.rank:
-                raise
-            failed = error
+    shares = failed = None
+    if workers is not None and not interrupted:
+        # Before the first process writes the model, for which the others need not wait.
+        shares, failed = _errors_of_workers(estimator, rows, validation, arguments, workers)
         if workers.rank:
             return OK
     data = model_bytes(estimator, rows, arguments.layout)
     path, problem = save_anywhere(data, arguments)
     shown = "<stdout>" if path is not None and stream_number(path) == 1 else path
     if interrupted and path is not None:
-        done = counted(estimator.n_estimators_, "round")
-        verb = "is" if estimator.n_estimators_ == 1 else "are"
-        without = (
-            ", not calibrated" if estimator.calibrate and not estimator.model_.is_calibrated else ""
-        )
-        print(
-            f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{without}",
-            file=sys.stderr,
-        )
+        _say_what_is_saved(estimator, shown)
     if problem is None and not interrupted:
         problem = drop(checkpoint)
     elif checkpoint and os.path.exists(arguments.checkpoint):
@@ -399,6 +399,42 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     if failed is not None:
         raise failed
     return INTERRUPTED if interrupted else OK
+
+
+def _is_interrupted(estimator, fit, rows, validation, workers):
+    """Train; return whether Ctrl-C ended the training after some rounds, which are then a usable model."""
+    communicator = {} if workers is None else {"comm": workers}
+    try:
+        fit(rows.X, rows.y, **validation, **communicator)
+    except KeyboardInterrupt:
+        if not getattr(estimator, "n_estimators_", 0) or (workers is not None and workers.size > 1):
+            raise
+        return True
+    return False
+
+
+def _errors_of_workers(estimator, rows, validation, arguments, workers):
+    """Return the errors on the rows of all workers, or None and the exception that prevented it."""
+    try:
+        return errors(estimator, rows, validation, arguments, workers), None
+    except BaseException as error:  # Ctrl-C, too: the model is there, and is written
+        workers.fail(error)
+        if workers.rank:
+            raise
+        return None, error
+
+
+def _say_what_is_saved(estimator, shown):
+    """Report the rounds that an interrupted training has saved."""
+    done = counted(estimator.n_estimators_, "round")
+    verb = "is" if estimator.n_estimators_ == 1 else "are"
+    without = (
+        ", not calibrated" if estimator.calibrate and not estimator.model_.is_calibrated else ""
+    )
+    print(
+        f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{without}",
+        file=sys.stderr,
+    )
 
 
 def drop(checkpoint):
