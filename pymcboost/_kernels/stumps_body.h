@@ -117,8 +117,8 @@ typedef struct {
     int mode;
 } FN(scan_);
 
-/* Take down the edges of a split, which is not compared to others here. */
-PMB_STATIC void FN(note_)(const FN(scan_) * s, const FN(lanes_) * e, int64_t code) {
+/* Take down the edges of a split without comparing. Inline, as a call from code with AVX to code without stalls the CPU. */
+PMB_INLINE void FN(note_)(const FN(scan_) * s, const FN(lanes_) * e, int64_t code) {
     double edge[LANES] ALIGNED_LANES;
     COPY_LANES(edge, *e);
     if (s->mode == PMB_FIND_ALL) {
@@ -320,9 +320,9 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows
         group++;                                                                                   \
     } while (0)
 
-/* Exact search over rows sorted by value: rows[j] < 0 marks (bitwise complement) the last row of a run of equal values.
- * The n_missing last entries are missing values. default_at >= 0: rows not listed share one value that comes after that
- * many entries (0 in sparse columns). split_missing: missing values may be split from all others. */
+/* Exact search: the edges begin as totals, and fall by 2 A[i,r] when the threshold passes row i. rows: by value, missing
+ * values last; the last row of equal values is a complement (< 0). default_at >= 0: rows not listed share a value (0 in
+ * sparse columns) that comes after so many entries. split_missing: missing values may be split from all others. */
 PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT rows, int64_t n,
                                                   int64_t n_missing, int64_t default_at,
                                                   int split_missing, const void *A_,
