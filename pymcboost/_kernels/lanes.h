@@ -8,11 +8,11 @@
 #include <string.h>
 
 #if defined(PMB_CLONES) /* given by the build: see PYMCBOOST_CLONES in setup.py */
-#elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 11 && defined(__x86_64__) &&         \
+#elif defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && defined(__x86_64__) &&         \
     defined(__linux__) && defined(__GLIBC__)
 #define PMB_CLONES __attribute__((target_clones("default", "avx2", "arch=x86-64-v4")))
-/* Which clone runs, asked when it runs: a clone cannot ask the preprocessor, and gcc keeps vectors that are wider than the
- * registers in memory. */
+#define PMB_HAS_CLONES 1
+/* Asked when a clone runs, which cannot ask the preprocessor: gcc keeps vectors wider than registers in memory. */
 #define PMB_HAS_256 __builtin_cpu_supports("avx2")
 #define PMB_HAS_512 __builtin_cpu_supports("avx512vl")
 #else

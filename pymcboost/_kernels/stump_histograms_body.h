@@ -9,7 +9,9 @@ typedef REAL FN(cell_row_) __attribute__((vector_size(LANES * sizeof(REAL)), may
     PMB_LANES(l_, LANES) (q)[l_] += (a)[l_]
 #endif
 
+#define CLONES PMB_CLONES
 #include "stumps_fill_body.h"
+#undef CLONES
 
 /* Sums of the columns of G (m, LANES). */
 PMB_CLONES PMB_STATIC void FN(pmb_total_cells_)(const void *G_, int64_t m, void *totals_) {

@@ -3,7 +3,7 @@
 #ifndef PYMCBOOST_STUMPS_H
 #define PYMCBOOST_STUMPS_H
 
-#include "lanes.h"
+#include "widths.h"
 
 /* Rows after which a float histogram is flushed into its double counterpart (keeps sums to 3e-7). */
 #define PMB_FLUSH_ROWS 16384
@@ -66,20 +66,24 @@ PMB_CLONES PMB_STATIC void pmb_side_tile(const uint8_t *PMB_RESTRICT tile, int b
 #define PMB_BODY "stumps_body.h"
 #define MOST_WIDE 8
 #define WTAG w
+#define CLONES PMB_ONLY_512
 #include "variants.h"
 #undef MOST_WIDE
 #undef WTAG
+#undef CLONES
 #define PMB_BODY "stumps_body.h"
 #define MOST_WIDE 4
 #define WTAG n
+#define CLONES PMB_BELOW_512
 #include "variants.h"
 #undef MOST_WIDE
 #undef WTAG
+#undef CLONES
 
 /* The instance for the registers at hand. */
 #define PMB_BY_WIDTH(name, ...)                                                                    \
     do {                                                                                           \
-        if (PMB_HAS_512)                                                                           \
+        if (PMB_RUNS_512)                                                                          \
             PMB_DISPATCH(name##w, __VA_ARGS__);                                                    \
         else                                                                                       \
             PMB_DISPATCH(name##n, __VA_ARGS__);                                                    \

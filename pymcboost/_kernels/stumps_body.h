@@ -1,5 +1,5 @@
 /* Template body: define REAL (float or double), RTAG (f or d), LANES, and MOST_WIDE, the doubles in a register of the
- * CPU with its tag WTAG, before each inclusion.
+ * CPU with its tag WTAG and its CLONES, before each inclusion.
  *
  * Problem: A is the m x LANES gradient block of LANES classes (row-major, 64-byte aligned). For every feature find the
  * threshold t and class r with the largest |edge|, edge = sum_i A[i,r] h(x_i), h = -1 if x_i <= t else +1
@@ -60,7 +60,7 @@ typedef int64_t FN(mask_) __attribute__((vector_size(WIDE * 8), may_alias));
 #include "stumps_fill_body.h"
 
 /* Column sums of A, in blocks of PMB_BLOCK_ROWS rows. totals: LANES doubles. */
-PMB_CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *totals) {
+CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *totals) {
     const REAL *A = (const REAL *)A_;
     PMB_LANES(l, LANES) totals[l] = 0;
     for (int64_t start = 0; start < m; start += PMB_BLOCK_ROWS) {
@@ -81,7 +81,7 @@ PMB_CLONES PMB_STATIC void FN(pmb_totals_)(const void *A_, int64_t m, double *to
 }
 
 /* Sums of the |A| of the columns over n rows in units of 1.5 * 2^52 / magic, rounded row by row: added to sums. */
-PMB_CLONES PMB_STATIC void FN(pmb_sizes_)(const void *A_, int64_t n, double magic, int64_t *sums) {
+CLONES PMB_STATIC void FN(pmb_sizes_)(const void *A_, int64_t n, double magic, int64_t *sums) {
     const REAL *A = (const REAL *)A_;
     uint64_t found[LANES] ALIGNED_LANES = {0};
     for (int64_t i = 0; i < n; i++)
@@ -218,10 +218,10 @@ PMB_INLINE void FN(scan_bins_)(const double *PMB_RESTRICT G, int bins, int missi
 
 /* Scan the sums of a slot that are whole numbers of units in rows of `width` columns, of which those from cls0 on are
  * looked at. room: bins x LANES doubles. */
-PMB_CLONES PMB_STATIC void FN(pmb_scan_cells_)(int is_narrow, const void *cells, int64_t width,
-                                               int bins, int missing, double unit, int cls0,
-                                               double tie, double *PMB_RESTRICT room,
-                                               const pmb_stump_results *results, int64_t slot) {
+CLONES PMB_STATIC void FN(pmb_scan_cells_)(int is_narrow, const void *cells, int64_t width,
+                                           int bins, int missing, double unit, int cls0, double tie,
+                                           double *PMB_RESTRICT room,
+                                           const pmb_stump_results *results, int64_t slot) {
     int n = width - cls0 < LANES ? (int)(width - cls0) : LANES;
     memset(room, 0, sizeof(double) * LANES * bins);
     for (int64_t b = 0; b < bins; b++)
@@ -234,12 +234,11 @@ PMB_CLONES PMB_STATIC void FN(pmb_scan_cells_)(int is_narrow, const void *cells,
 
 /* All features of one tile. A byte may hold several features in mixed radix (slot: one feature of one byte); its
  * histogram is summed down to each of them. Per row and byte one read-modify-write of LANES REALs. */
-PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m, const void *A_,
-                                                const int32_t *byte_cells, const int32_t *byte_ptr,
-                                                const int32_t *slot_stride,
-                                                const int32_t *slot_bins,
-                                                const uint8_t *slot_missing, int cls0, double tie,
-                                                void *scratch, const pmb_stump_results *results) {
+CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m, const void *A_,
+                                            const int32_t *byte_cells, const int32_t *byte_ptr,
+                                            const int32_t *slot_stride, const int32_t *slot_bins,
+                                            const uint8_t *slot_missing, int cls0, double tie,
+                                            void *scratch, const pmb_stump_results *results) {
     const REAL *A = (const REAL *)A_;
     REAL *hist = (REAL *)scratch;
     double *sums = (double *)((char *)scratch + 4 * 256 * LANES * sizeof(double));
@@ -282,12 +281,12 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_tile_)(const uint8_t *codes, int64_t m,
 }
 
 /* A skewed feature: only the n rows outside its most frequent bin are listed, that bin is the total minus the rest. */
-PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows,
-                                                const uint8_t *PMB_RESTRICT codes, int64_t n,
-                                                const void *A_, const double *totals, int mode,
-                                                int bins, int missing, int cls0, double tie,
-                                                void *scratch, const pmb_stump_results *results,
-                                                int64_t slot) {
+CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows,
+                                            const uint8_t *PMB_RESTRICT codes, int64_t n,
+                                            const void *A_, const double *totals, int mode,
+                                            int bins, int missing, int cls0, double tie,
+                                            void *scratch, const pmb_stump_results *results,
+                                            int64_t slot) {
     const REAL *A = (const REAL *)A_;
     REAL *hist = (REAL *)scratch;
     double *sums = (double *)((char *)scratch + 4 * 256 * LANES * sizeof(double));
@@ -323,11 +322,11 @@ PMB_CLONES PMB_STATIC void FN(pmb_search_list_)(const int32_t *PMB_RESTRICT rows
 /* Exact search: the edges begin as totals, and fall by 2 A[i,r] when the threshold passes row i. rows: by value, missing
  * values last; the last row of equal values is a complement (< 0). default_at >= 0: rows not listed share a value (0 in
  * sparse columns) that comes after so many entries. split_missing: missing values may be split from all others. */
-PMB_CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT rows, int64_t n,
-                                                  int64_t n_missing, int64_t default_at,
-                                                  int split_missing, const void *A_,
-                                                  const double *totals, int cls0, double tie,
-                                                  const pmb_stump_results *results, int64_t slot) {
+CLONES PMB_STATIC void FN(pmb_search_sorted_)(const int32_t *PMB_RESTRICT rows, int64_t n,
+                                              int64_t n_missing, int64_t default_at,
+                                              int split_missing, const void *A_,
+                                              const double *totals, int cls0, double tie,
+                                              const pmb_stump_results *results, int64_t slot) {
     const REAL *A = (const REAL *)A_;
     FN(scan_) s;
     FN(lanes_) e, of_missing, rest, left;

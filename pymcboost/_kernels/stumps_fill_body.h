@@ -1,11 +1,11 @@
-/* Template body: histograms of stumps. The file that includes it defines FN, REAL, LANES and ROW_ADD. */
+/* Template body: histograms of stumps. The file that includes it defines FN, REAL, LANES, ROW_ADD and CLONES. */
 
 #define ADD_ROW(k, cell) ROW_ADD(hist + ((k) * 256 + (cell)) * LANES, a)
 
 /* Histograms of one tile (up to 4 code bytes per row) over rows [0, m). */
-PMB_CLONES PMB_STATIC void FN(pmb_fill_tile_)(const uint8_t *PMB_RESTRICT codes, int64_t m,
-                                              const REAL *PMB_RESTRICT A, int bytes,
-                                              REAL *PMB_RESTRICT hist) {
+CLONES PMB_STATIC void FN(pmb_fill_tile_)(const uint8_t *PMB_RESTRICT codes, int64_t m,
+                                          const REAL *PMB_RESTRICT A, int bytes,
+                                          REAL *PMB_RESTRICT hist) {
     if (bytes == 4) {
         for (int64_t i = 0; i < m; i++) {
             uint32_t c;

@@ -7,6 +7,7 @@
 #define PYMCBOOST_VECTOR_LOSS_H
 
 #include "exp.h"
+#include "widths.h"
 
 enum { PMB_SOFTMAX, PMB_LOGISTIC };
 

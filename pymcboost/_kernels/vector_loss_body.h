@@ -191,50 +191,53 @@ PMB_INLINE void FN(pmb_vloss_gradient_of_)(const int loss, const int summed,
 #include "vector_loss_pieces.h"
 #endif
 
-PMB_CLONES PMB_STATIC void
-FN(pmb_vloss_gradient_)(int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,
-                        const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to,
-                        double magic, float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {
-#define GRADIENT(how, loss, weight, blocks)                                                        \
-    FN(pmb_vloss_gradient_##how##_)(loss, 1, F, y, weight, blocks, from, to, magic, G, sums)
-#define UNSUMMED(how)                                                                              \
-    FN(pmb_vloss_gradient_##how##_)(PMB_SOFTMAX, 0, F, y, NULL, blocks, from, to, magic, G, sums)
-#define OF_LOSS(how)                                                                               \
-    do {                                                                                           \
-        if (loss == PMB_LOGISTIC)                                                                  \
-            GRADIENT(how, PMB_LOGISTIC, weight, blocks);                                           \
+#define GRADIENT(how, loss, summed, weight, blocks)                                                \
+    FN(pmb_vloss_gradient_##how##_)(loss, summed, F, y, weight, blocks, from, to, magic, G, sums)
+/* All losses by one of the ways above. sums is NULL for softmax of several blocks without weights, which need 16 lanes each. */
+#define GRADIENTS(clones, name, how)                                                               \
+    clones PMB_STATIC void FN(pmb_vloss_gradients_##name##_)(                                      \
+        int loss, const double *PMB_RESTRICT F, const int32_t *PMB_RESTRICT y,                     \
+        const double *PMB_RESTRICT weight, int blocks, int64_t from, int64_t to, double magic,     \
+        float *PMB_RESTRICT G, uint64_t *PMB_RESTRICT sums) {                                      \
+        if (LANES == 16 && !sums)                                                                  \
+            GRADIENT(how, PMB_SOFTMAX, 0, NULL, blocks);                                           \
+        else if (loss == PMB_LOGISTIC)                                                             \
+            GRADIENT(how, PMB_LOGISTIC, 1, weight, blocks);                                        \
         else if (weight)                                                                           \
-            GRADIENT(how, PMB_SOFTMAX, weight, blocks);                                            \
+            GRADIENT(how, PMB_SOFTMAX, 1, weight, blocks);                                         \
         else if (blocks == 1)                                                                      \
-            GRADIENT(how, PMB_SOFTMAX, NULL, 1);                                                   \
+            GRADIENT(how, PMB_SOFTMAX, 1, NULL, 1);                                                \
         else                                                                                       \
-            GRADIENT(how, PMB_SOFTMAX, NULL, blocks);                                              \
-    } while (0)
-#if LANES > 4
-    if (!sums) { /* softmax of several blocks without weights, which need 16 lanes each */
-#if LANES == 16
-        if (PMB_HAS_512)
-            UNSUMMED(of);
-        else if (PMB_HAS_256)
-            UNSUMMED(by_8);
-        else
-            UNSUMMED(by_4);
-#endif
-        return;
+            GRADIENT(how, PMB_SOFTMAX, 1, NULL, blocks);                                           \
     }
-    if (!PMB_HAS_512) {
-        if (PMB_HAS_256)
-            OF_LOSS(by_8);
-        else
-            OF_LOSS(by_4);
-    } else
+#if LANES > 4
+GRADIENTS(PMB_ONLY_512, 512, of)
+GRADIENTS(PMB_ONLY_256, 256, by_8)
+GRADIENTS(PMB_BELOW_256, 128, by_4)
+#else
+GRADIENTS(PMB_CLONES, any, of)
 #endif
-        OF_LOSS(of);
-#undef OF_LOSS
-#undef UNSUMMED
-#undef GRADIENT
-    pmb_less_magic(sums, blocks * LANES, to - from, magic);
+
+PMB_STATIC void FN(pmb_vloss_gradient_)(int loss, const double *F, const int32_t *y,
+                                        const double *weight, int blocks, int64_t from, int64_t to,
+                                        double magic, float *G, uint64_t *sums) {
+#define BY(name)                                                                                   \
+    FN(pmb_vloss_gradients_##name##_)(loss, F, y, weight, blocks, from, to, magic, G, sums)
+#if LANES > 4
+    if (PMB_RUNS_512)
+        BY(512);
+    else if (PMB_HAS_256)
+        BY(256);
+    else
+        BY(128);
+#else
+    BY(any);
+#endif
+    if (sums) pmb_less_magic(sums, blocks * LANES, to - from, magic);
 }
+#undef BY
+#undef GRADIENTS
+#undef GRADIENT
 #undef DOUBLES
 #undef WIDE
 #undef TOP
