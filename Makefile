@@ -15,7 +15,7 @@ APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-tools test-aarch64 tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided agree
+.PHONY: help demo test test-long test-tools test-aarch64 tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided agree sanitize sanitize-threads
 .DELETE_ON_ERROR:
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make scorer     put mcb.h together from pymcboost/_kernels/score;  make fuzz: damage models, FUZZ_COUNT=$(FUZZ_COUNT)"
 	@echo "make fuzz-guided  the same by libFuzzer, and texts for the reader of LIBSVM files; needs clang"
 	@echo "make agree      random trainings, each of them in two ways that must agree, AGREE_COUNT=$(AGREE_COUNT)"
+	@echo "make sanitize   kernels under AddressSanitizer and UndefinedBehaviorSanitizer;  make sanitize-threads: ThreadSanitizer; need gcc"
 	@echo "make clean      remove what was built (rm -rf $(VENV) removes the environment)"
 	@echo "Variables: PYTHON=$(PYTHON) (>= 3.11), VENV=$(VENV), CC, PYTEST_ARGS"
 
@@ -71,6 +72,12 @@ fuzz-guided: $(VENV)/.stamp-build
 
 agree: $(VENV)/.stamp-build
 	$(BIN)/python tools/agree.py --count $(AGREE_COUNT)
+
+sanitize: $(VENV)/.stamp-build
+	$(BIN)/python tools/sanitize.py address -n logical --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
+
+sanitize-threads: $(VENV)/.stamp-build
+	$(BIN)/python tools/sanitize.py thread $(PYTEST_ARGS)
 
 docs: $(VENV)/.stamp-docs $(VENV)/.stamp-build
 	rm -rf docs/api  # pages of names that are gone

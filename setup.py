@@ -7,7 +7,7 @@ PYMCBOOST_NO_OPENMP=1   build without OpenMP: one thread
 PYMCBOOST_WERROR=1      treat C compiler warnings as errors
 PYMCBOOST_CFLAGS        more flags for the C compiler, after ours: -O1 builds faster
 PYMCBOOST_PROGRESS      a file to which a line is written for each kernel that is compiled: pip shows no output
-PYMCBOOST_CLONES        none or v3: kernels for that CPU generation alone, in place of clones for each; for tests
+PYMCBOOST_CLONES        none, v3 or v4: kernels for that CPU generation alone, in place of clones for each; for tests
 """
 
 import contextlib
@@ -54,6 +54,11 @@ CLONES = {
     "": [],
     "none": ["-DPMB_CLONES="],
     "v3": ['-DPMB_CLONES=__attribute__((target("avx2")))', "-DPMB_HAS_256=1", "-DPMB_HAS_512=0"],
+    "v4": [
+        '-DPMB_CLONES=__attribute__((target("arch=x86-64-v4")))',
+        "-DPMB_HAS_256=1",
+        "-DPMB_HAS_512=1",
+    ],
 }
 
 PROBE = """
