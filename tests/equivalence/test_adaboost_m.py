@@ -62,7 +62,7 @@ def compare(algorithm, X, y, rounds, options, weight=None):
 @pytest.mark.part(3)
 def test_twins(algorithm, options, K, seed):
     X, y = several(K, seed) if options is STUMPS else blobs(60 * K, 4, K, seed=seed)
-    model = compare(algorithm, X, y, 25, options)
+    model = compare(algorithm, X, y, rounds=25, options=options)
     assert model.n_estimators_ > 1 or (
         algorithm is M1 and K == 5
     )  # no stump is right on half of five classes
@@ -86,8 +86,8 @@ def nasty(K, rng):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_nasty_rows(algorithm, K, seed):
     X, y, weight = nasty(K, np.random.default_rng([K, seed]))
-    compare(algorithm, X, y, 20, STUMPS)
-    compare(algorithm, X, y, 20, STUMPS, weight)
+    compare(algorithm, X, y, rounds=20, options=STUMPS)
+    compare(algorithm, X, y, rounds=20, options=STUMPS, weight=weight)
 
 
 @BOTH
@@ -134,7 +134,7 @@ def test_m2_with_two_classes_is_adaboost_with_constants(seed, share):
     X = np.round(X / 8)
     keep = (y == 0) | (np.random.default_rng(0).random(400) < share / (1 - share))
     X, y = X[keep], y[keep]
-    expected, F = twin.adaboost(X, y, 30, twin.StumpsAndConstants)
+    expected, F = twin.adaboost(X, y, 30, kind=twin.StumpsAndConstants)
     assert share == 0.5 or None in [split for split, _ in expected]
     model = AdaBoostM2Classifier(n_estimators=30).fit(X, y)
     scores = model.model_.raw_scores(X)

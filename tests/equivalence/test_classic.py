@@ -141,11 +141,15 @@ def test_column_sums_and_updates(m, K, P, own, dtype):
         out = np.full((2, K, P), np.nan)
         B = packed(before, dtype)
         partial = np.full((len(of_chunk), 2, len(A), lanes), np.nan)
-        weight_kernel.column_sums(B, h, starts, of_chunk, partial, out, n_threads)
+        weight_kernel.column_sums(
+            B, h, starts, classes=of_chunk, partial=partial, out=out, n_threads=n_threads
+        )
         assert (np.abs(out - expected) <= 30 * PRECISION[dtype] * size).all()
         rows = aligned_zeros((3, K, len(A) * lanes), dtype)
         rows[:, :, :P] = plus, minus, least
-        weight_kernel.column_update(B, h, starts, of_chunk, rows, n_threads)
+        weight_kernel.column_update(
+            B, h, starts, classes=of_chunk, factors=rows, n_threads=n_threads
+        )
         np.testing.assert_allclose(unpacked(B, P), after, rtol=PRECISION[dtype], atol=1e-36)
         assert (np.concatenate(list(B), axis=1)[:, P:] == 0).all()
         seen.append(out.tobytes() + B.tobytes())
@@ -161,7 +165,7 @@ def test_combine(m, K, dtype):
     weights[:K] = rng.normal(size=K)
     for n_threads in (1, 2):
         out = aligned_zeros((1, m, 4), dtype)
-        weight_kernel.combine(A, weights, out, n_threads)
+        weight_kernel.combine(A, weights, out, n_threads=n_threads)
         terms = unpacked(A, K) * weights[:K].astype(float)
         assert (
             np.abs(out[0, :, 0] - terms.sum(axis=1))
@@ -172,7 +176,9 @@ def test_combine(m, K, dtype):
 
 def searched(X, y, K, weight=None, **options):
     """Training data and the used rows of X as they are compared."""
-    data = TrainingData(X, y, K, np.ones(len(y)) if weight is None else weight, **options)
+    data = TrainingData(
+        X, y, K, sample_weight=np.ones(len(y)) if weight is None else weight, **options
+    )
     return data, (X.toarray() if scipy.sparse.issparse(X) else X)[data.rows].astype(np.float32)
 
 
@@ -217,7 +223,7 @@ def test_searches_for_all_columns(m, K, P, sparse):
     tolerance = 1e-11 if data.dtype == np.float64 else 2e-5
     each = EdgeStumps(data, 1, P)
     n_threads = 2
-    totals = [TotalStump(data, n_threads, P, squares) for squares in (False, True)]
+    totals = [TotalStump(data, n_threads, P, squares=squares) for squares in (False, True)]
     for integers in (True, False):
         A = (
             rng.integers(-9, 10, (data.n_rows, P))
@@ -226,7 +232,7 @@ def test_searches_for_all_columns(m, K, P, sparse):
         )
         blocks = packed(A, data.dtype)
         A = unpacked(blocks, P)
-        edges = every_edge(totals[0], data, used, A)
+        edges = every_edge(totals[0], data, used, A=A)
         nothing = not len(edges) or not (np.abs(np.nan_to_num(edges)) > 0).any()
         size = np.abs(A).sum(axis=0)
         for search, total, bound in zip(
@@ -300,7 +306,7 @@ def test_right_weights(K):
     edge[5, :K] = np.where(np.arange(K) == 0, 0.0, -1e-9 * total)  # class 0 is best on both sides
     for n_threads in (1, 2):
         out = np.full(60, np.nan)
-        split_kernel.right_weights(edge, total, out, n_threads)
+        split_kernel.right_weights(edge, total, out, n_threads=n_threads)
         np.testing.assert_allclose(out, [right_weight(e[:K], total) for e in edge], rtol=1e-14)
 
 
@@ -324,7 +330,9 @@ def test_joint_gains(K, n):
     for n_threads in (1, 2):
         gain = np.full(K, -7.0)
         at = np.full(K, -7)
-        split_kernel.joint_gains(chosen, sums, is_open, twin.TIE, gain, at, n_threads)
+        split_kernel.joint_gains(
+            chosen, sums, is_open, tie=twin.TIE, gain=gain, at=at, n_threads=n_threads
+        )
         for k in range(K):
             if not is_open[k]:
                 assert (gain[k], at[k]) == (-7, -7)
@@ -335,7 +343,13 @@ def test_joint_gains(K, n):
     sums[:] = 1.0
     sums += rng.uniform(0, 1e-13, sums.shape)
     split_kernel.joint_gains(
-        np.zeros((4, n)), sums, np.ones(K, dtype=np.uint8), twin.TIE, gain, at, 1
+        np.zeros((4, n)),
+        sums,
+        np.ones(K, dtype=np.uint8),
+        tie=twin.TIE,
+        gain=gain,
+        at=at,
+        n_threads=1,
     )
     assert (at == 0).all()
 
@@ -361,7 +375,7 @@ def test_stump_with_the_fewest_errors(m, K, integers):
         weight[:] = 1
     fit, (left, right) = ClassStump(data, 1).fit(weight)
     stumps = twin.AllStumps(used)
-    j, twin_left, twin_right = twin.fewest_errors(stumps, data.y, K, weight)
+    j, twin_left, twin_right = twin.fewest_errors(stumps, data.y, K, w=weight)
     said = np.where(fit.h > 0, right, left)
     good = weight[said == data.y].sum()
     twins = np.where(stumps.h[j] > 0, twin_right, twin_left)
@@ -394,7 +408,9 @@ def test_classes_that_tie_in_a_stump_are_the_lower_ones():
 def brute_tree(data, X, g, h, n, max_leaves, cell_words, least, share=0.0):
     view = tree_twin.View(data, X)
     real = np.float32 if cell_words == 1 else np.float64
-    return tree_twin.grow(view, g, h, n, least=least, max_leaves=max_leaves, real=real, share=share)
+    return tree_twin.grow(
+        view, g, h, n=n, least=least, max_leaves=max_leaves, real=real, share=share
+    )
 
 
 @pytest.mark.parametrize(("m", "K", "cell_words", "sparse"), [
@@ -409,7 +425,7 @@ def test_regression_trees_of_classes(m, K, cell_words, sparse):
     if sparse:
         X[rng.random(X.shape) < 0.6] = 0
         X = scipy.sparse.csr_matrix(X)
-    data = TreeData(X, y, K, np.ones(m))
+    data = TreeData(X, y, K, sample_weight=np.ones(m))
     assert cell_words > 1 or data.dtype == np.float32
     n_trees = 3
     J = 7
@@ -436,7 +452,9 @@ def test_regression_trees_of_classes(m, K, cell_words, sparse):
                 (weight * h_of[j][data.y]).astype(np.int64),
             )
             n = h if cell_words == 1 else np.ones(m, dtype=np.int64)
-            tree = brute_tree(data, X, g, h, n, J, cell_words, least, share)
+            tree = brute_tree(
+                data, X, g, h=h, n=n, max_leaves=J, cell_words=cell_words, least=least, share=share
+            )
             column, threshold, nan_left, right, value, gain = grown.tree(j, data)
             assert column.tolist() == tree.column
             np.testing.assert_array_equal(threshold, np.array(tree.threshold, dtype=np.float32))
@@ -452,7 +470,7 @@ def test_regression_tree_explains_most_by_its_first_split():
     """Against the sum of squares itself, with no formula of the gain: two leaves, real-valued weights."""
     rng = np.random.default_rng(0)
     X, y = blobs(80, 3, 4)
-    data = TreeData(X, y, 4, np.ones(80))
+    data = TreeData(X, y, 4, sample_weight=np.ones(80))
     weight = rng.exponential(size=80)
     target = rng.normal(size=4)
     cost = rng.exponential(size=4)
@@ -483,14 +501,16 @@ def test_regression_tree_explains_most_by_its_first_split():
 def test_trees_of_one_sign_beside_each_other_are_merged():
     """Classification trees by the Gini impurity: the function of the unpruned tree, without splits that say nothing."""
     X, y = blobs(300, 4, 3)
-    data = TreeData(X, y, 3, np.ones(300))
+    data = TreeData(X, y, 3, sample_weight=np.ones(300))
     merged = 0
     for seed in range(8):
         a = np.random.default_rng(seed).integers(-9, 10, 300).astype(float)
         a[a == 0] = 1
-        (found,) = EdgeTrees(data, 12, None, 1, 1, True).fit(packed(a[:, None], data.dtype))
+        (found,) = EdgeTrees(data, 12, None, n_threads=1, n_columns=1, gini=True).fit(
+            packed(a[:, None], data.dtype)
+        )
         tree = tree_twin.grow(
-            tree_twin.View(data, X), a, np.abs(a), np.ones(300, dtype=int), max_leaves=12
+            tree_twin.View(data, X), a, np.abs(a), n=np.ones(300, dtype=int), max_leaves=12
         )
         expected = np.empty(300)
         for rows in tree.leaf_rows:
@@ -544,12 +564,12 @@ def test_margin_gains(K):
                 expected[j, k] += (w * z).sum() ** 2 / (w * z**2).sum()
     gain = np.empty(K)
     at = np.empty(K, dtype=np.int64)
-    split_kernel.margin_gains(edge, splits, total, twin.TIE, gain, at)
+    split_kernel.margin_gains(edge, splits, total, tie=twin.TIE, gain=gain, at=at)
     np.testing.assert_allclose(gain, expected.max(axis=0), rtol=1e-12)
     np.testing.assert_array_equal(
         at, [np.flatnonzero(e * twin.TIE >= e.max())[0] for e in expected.T]
     )
-    split_kernel.margin_gains(edge, splits[:0], total, twin.TIE, gain, at)
+    split_kernel.margin_gains(edge, splits[:0], total, tie=twin.TIE, gain=gain, at=at)
     assert (at == -1).all()
 
 
@@ -567,7 +587,9 @@ def test_margins(m, K):
     expected = margin + value[y, np.arange(m)] - value.mean(axis=0)
     for n_threads in (1, 2):
         found = margin.copy()
-        weight_kernel.add_margins(h, minus, plus, starts, own, found, n_threads)
+        weight_kernel.add_margins(
+            h, minus, plus, starts=starts, classes=own, margin=found, n_threads=n_threads
+        )
         np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
@@ -626,17 +648,19 @@ def test_distinct_rows_are_drawn_one_after_the_other_by_their_weights():
 def test_rows_of_one_sign_give_a_constant_and_no_standstill():
     """A column whose other sign is too light to be drawn is learnt on as soon as a constant has raised it again."""
     X, y = blobs(200, 4, 5)
-    data = TreeData(X, y, 5, np.ones(200))
+    data = TreeData(X, y, 5, sample_weight=np.ones(200))
     A = np.random.default_rng(0).normal(size=(200, 3))
     A[:, 1] = np.where(np.arange(200) < 3, 1e-9, -1.0)
-    learner = Resampled(EdgeTrees(data, 5, None, 1, 3, True), 0.2, constants=True)
+    learner = Resampled(
+        EdgeTrees(data, 5, None, n_threads=1, n_columns=3, gini=True), 0.2, constants=True
+    )
     found = learner.fit(packed(A, data.dtype), np.random.default_rng(0))
     assert [one.cls for one in found] == [0, 1, 2]
     constant = found[1]
     assert (constant.h == -1).all() and (learner.outputs[1] == -1).all()
     assert [len(part) for part in constant.as_tree()] == [0, 0, 0, 0, 1]
     assert constant.edge == pytest.approx(197.0, rel=1e-6)
-    plain = Resampled(EdgeTrees(data, 5, None, 1, 3, True), 0.2).fit(
+    plain = Resampled(EdgeTrees(data, 5, None, n_threads=1, n_columns=3, gini=True), 0.2).fit(
         packed(A, data.dtype), np.random.default_rng(0)
     )
     assert [one.cls for one in plain] == [0, 2]
@@ -652,7 +676,7 @@ def test_learners_of_drawn_rows_are_those_of_repeated_rows(kind):
     make = (
         (lambda: EdgeStumps(data, 1, P))
         if kind == "stumps"
-        else (lambda: EdgeTrees(data, 5, None, 1, P, True))
+        else (lambda: EdgeTrees(data, 5, None, n_threads=1, n_columns=P, gini=True))
     )
     A = np.random.default_rng(0).normal(size=(200, P))
     resampled = Resampled(make(), share)
@@ -695,12 +719,12 @@ def test_gradient_of_coded_losses(name, apart):
     K, P = code.shape
     rng = np.random.default_rng(K)
     X, y = blobs(4 * K, 2, K)
-    data = TrainingData(X, y, K, rng.exponential(size=len(y)) + 0.1)
+    data = TrainingData(X, y, K, sample_weight=rng.exponential(size=len(y)) + 0.1)
     loss = CodedExp(data, code, 1, apart=apart)
     f = rng.normal(size=(len(y), P)) / np.abs(code).max()
     loss.start(f)
     found = unpacked(loss.gradient, P)
-    masses = objective(f, code, data.y, data.weight)
+    masses = objective(f, code, data.y, weight=data.weight)
     scale = loss.mass / masses
     if not apart:
         np.testing.assert_allclose(scale, scale[0], rtol=1e-12)
@@ -709,9 +733,9 @@ def test_gradient_of_coded_losses(name, apart):
         moved = [f.copy(), f.copy()]
         moved[0][i] += step
         moved[1][i] -= step
-        slope = np.subtract(*(objective(one, code, data.y, data.weight) for one in moved)) / (
-            2 * step
-        )
+        slope = np.subtract(
+            *(objective(one, code, data.y, weight=data.weight) for one in moved)
+        ) / (2 * step)
         np.testing.assert_allclose(found[i] / scale, -slope, rtol=1e-4, atol=1e-7 * masses.max())
 
 
@@ -728,7 +752,7 @@ def test_multiplied_weights_are_those_of_the_scores(name, apart, signs, m):
         m = m if P < 10 else 40_000 // P  # float32, and chunks of several classes' rows
     rng = np.random.default_rng(m + K)
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-    data = TrainingData(rng.normal(size=(m, 1)), y, K, 10.0 ** rng.uniform(-2, 2, m))
+    data = TrainingData(rng.normal(size=(m, 1)), y, K, sample_weight=10.0 ** rng.uniform(-2, 2, m))
     unit = np.sign(code) if signs else code
     loss = CodedExp(data, code, 1, apart=apart, unit=unit)
     loss.start()
@@ -787,7 +811,7 @@ def test_restart_from_large_margins(name, apart, margin):
     code = CODES[name]
     K, P = code.shape
     X, y = blobs(3 * K, 1, K)
-    data = TrainingData(X, y, K, np.ones(len(y)))
+    data = TrainingData(X, y, K, sample_weight=np.ones(len(y)))
     f = margin * np.sign(code[data.y]) + np.random.default_rng(0).normal(size=(len(y), P))
     loss = CodedExp(data, code, 1, apart=apart)
     with np.errstate(over="raise", invalid="raise", divide="raise"):
@@ -807,7 +831,7 @@ def test_classes_without_rows_do_no_harm(name, apart):
     code = CODES[name]
     rng = np.random.default_rng(0)
     X, y = blobs(60, 2, 4)
-    data = TrainingData(X, y, 4, np.where(y < 2, 1.0, 0.0))
+    data = TrainingData(X, y, 4, sample_weight=np.where(y < 2, 1.0, 0.0))
     loss = CodedExp(data, code, 1, apart=apart)
     f = rng.normal(size=(data.n_rows, code.shape[1]))
     for scores in (None, f):
@@ -825,7 +849,7 @@ def test_classes_without_rows_do_no_harm(name, apart):
 def test_pairwise_updates_with_two_sides(m, K):
     rng = np.random.default_rng(m)
     X, y = blobs(m, 2, K)
-    data = TrainingData(X, y, K, rng.exponential(size=m) + 0.1)
+    data = TrainingData(X, y, K, sample_weight=rng.exponential(size=m) + 0.1)
     loss, again = PAIRWISE["exp"].blocks(data), PAIRWISE["exp"].blocks(data)
     loss.start()
     F = np.zeros((m, K))
@@ -849,7 +873,7 @@ def test_pairwise_updates_with_two_sides(m, K):
 @pytest.mark.parametrize(("m", "K"), [(1, 2), (40, 2), (60, 3), (50, 7), (90, 17), (300, 100)])
 def test_integers_of_class_weights(m, K):
     rng = np.random.default_rng(m)
-    data = TreeData(rng.normal(size=(m, 1)), rng.integers(0, K, m), K, np.ones(m))
+    data = TreeData(rng.normal(size=(m, 1)), rng.integers(0, K, m), K, sample_weight=np.ones(m))
     state = ClassWeights(data, 1)
     some = rng.exponential(size=m)
     for weight in (np.ones(m), some, some * 10.0 ** rng.integers(-9, 9, m), some * 1e-200):
@@ -904,7 +928,7 @@ def test_steps_solve_the_polynomial(K, s):
             if trial >= 50:
                 eps1 = A1 - eps1
                 eps2 = (1 - A1) * (1 - 1e-6)
-            tables = tables_of(K, subset, A1, 1 - A1, eps1, eps2)
+            tables = tables_of(K, subset, A1, A2=1 - A1, eps1=eps1, eps2=eps2)
         if not (tables[0] * (code > 0) + tables[1] * (code < 0)).any():
             continue
         if not (tables[1] * (code > 0) + tables[0] * (code < 0)).any():
@@ -927,9 +951,11 @@ def test_steps_are_the_roots_of_the_papers_polynomial():
             A1 = rng.uniform(0.05, 0.95)
             eps1 = A1 * rng.random()
             eps2 = (1 - A1) * rng.random()
-            R = twin.polynomial_root(K, s, A1, 1 - A1, eps1, eps2)
+            R = twin.polynomial_root(K, s, A1, A2=1 - A1, eps1=eps1, eps2=eps2)
             code = separators([list(range(s))], K)
-            t = coded_steps(tables_of(K, list(range(s)), A1, 1 - A1, eps1, eps2), code)[0]
+            t = coded_steps(
+                tables_of(K, list(range(s)), A1, A2=1 - A1, eps1=eps1, eps2=eps2), code
+            )[0]
             assert np.exp(t) == pytest.approx(R, rel=1e-7)
             negative += R < 1
     assert 20 < negative < 120
@@ -998,7 +1024,7 @@ def splits_of(model):
 
 
 def two_classes(seed, gaps=False):
-    X, y = blobs(160, 4, 2, seed)
+    X, y = blobs(160, 4, 2, seed=seed)
     if gaps:
         X[np.random.default_rng(seed).random(X.shape) < 0.15] = np.nan
     return X, y
@@ -1050,7 +1076,7 @@ def test_two_classes_are_adaboost_with_confidences(cls, gaps):
 
 
 def several(K, seed):
-    X, y = blobs(40 * K, 4, K, seed)
+    X, y = blobs(40 * K, 4, K, seed=seed)
     if seed:
         X[np.random.default_rng(seed).random(X.shape) < 0.1] = np.nan
         X[:, 3] = np.round(X[:, 3])
@@ -1065,7 +1091,7 @@ def as_float(splits):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_samme(K, seed):
     X, y = several(K, seed)
-    expected, F = twin.samme(X, y, K, 25)
+    expected, F = twin.samme(X, y, K, rounds=25)
     model = SAMMEClassifier(n_estimators=25).fit(X, y)
     assert splits_of(model) == as_float([one[0] for one in expected])
     np.testing.assert_allclose(model.model_.raw_scores(X), F, atol=1e-4)
@@ -1075,7 +1101,7 @@ def test_samme(K, seed):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_adaboost_ml(K, seed):
     X, y = several(K, seed)
-    expected, F = twin.adaboost_ml(X, y, K, 25)
+    expected, F = twin.adaboost_ml(X, y, K, rounds=25)
     model = AdaBoostMLClassifier(n_estimators=25).fit(X, y)
     assert splits_of(model) == as_float([one[0] for one in expected])
     np.testing.assert_allclose(2 * model.model_.raw_scores(X), F, atol=1e-4)
@@ -1092,7 +1118,7 @@ def test_logistic_steps_are_where_the_slope_is_0(K, far):
     weight = rng.random(400)
     wrong = rng.random(400) < 0.1
     of_class = np.where(wrong, -1 / (K - 1), 1.0)
-    step = logistic_step(margin, weight, wrong, K, 20.0)
+    step = logistic_step(margin, weight, wrong, K=K, cap=20.0)
 
     def slope(t):
         w = own_slopes(margin + t * of_class) * weight
@@ -1120,7 +1146,7 @@ def test_weights_of_rows_are_copies_of_them_in_adaboost_ml(seed):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_adaboost_mh(K, seed):
     X, y = several(K, seed)
-    splits, F = twin.mh(X, y, K, 25)
+    splits, F = twin.mh(X, y, K, rounds=25)
     model = AdaBoostMHClassifier(n_estimators=25).fit(X, y)
     assert splits_of(model) == as_float(splits)
     np.testing.assert_allclose(model.model_.raw_scores(X), F, atol=1e-4)
@@ -1141,7 +1167,7 @@ def from_first(F):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_adaboost_oc(K, seed):
     X, y = several(K, seed)
-    splits, F = twin.oc(X, y, K, colourings(K, 25, seed))
+    splits, F = twin.oc(X, y, K, colourings=colourings(K, 25, seed))
     model = AdaBoostOCClassifier(n_estimators=25, random_state=seed).fit(X, y)
     assert splits_of(model) == as_float(splits)
     np.testing.assert_allclose(from_first(model.model_.raw_scores(X)), from_first(F), atol=1e-4)
@@ -1153,7 +1179,9 @@ def test_adaboost_oc(K, seed):
 @pytest.mark.part(3)
 def test_adaboost_ecc_and_erp(K, seed, repartitions):
     X, y = several(K, seed)
-    splits, F, used = twin.ecc(X, y, K, colourings(K, 25, seed), repartitions)
+    splits, F, used = twin.ecc(
+        X, y, K, colourings=colourings(K, 25, seed), repartitions=repartitions
+    )
     options = {"n_estimators": 25, "random_state": seed}
     model = AdaBoostERPClassifier(n_repartitions=repartitions, **options).fit(X, y)
     assert splits_of(model) == as_float(splits)
@@ -1190,7 +1218,9 @@ def subsets_in(spec, K):
 @pytest.mark.part(4)
 def test_piboost(spec, K, cost_sensitive, seed):
     X, y = several(K, seed)
-    expected, F = twin.piboost(X, y, K, subsets_in(spec, K), 20, cost_sensitive)
+    expected, F = twin.piboost(
+        X, y, K, subsets=subsets_in(spec, K), rounds=20, cost_sensitive=cost_sensitive
+    )
     model = PIBoostClassifier(n_estimators=20, separators=spec, cost_sensitive=cost_sensitive).fit(
         X, y
     )
@@ -1237,7 +1267,7 @@ def test_adaboost_mo(code, seed):
     matrix = model.model_.ensemble.code.T
     if code != "dense":
         np.testing.assert_array_equal(matrix, CODES[code])
-    splits, f = twin.coded(X, y, matrix, 20)
+    splits, f = twin.coded(X, y, matrix, rounds=20)
     assert columns_of(model) == [as_float(one) for one in splits]
     np.testing.assert_allclose(model.model_.raw_scores(X), f @ matrix.T, atol=3e-4)
 
@@ -1248,7 +1278,7 @@ def test_adaboost_mo(code, seed):
 def test_gentleboost(K, seed):
     X, y = several(K, seed)
     X, y = X[:80], y[:80]
-    splits, F = twin.gentleboost(X, y, K, 6)
+    splits, F = twin.gentleboost(X, y, K, rounds=6)
     model = GentleBoostClassifier(n_estimators=6).fit(X, y)
     assert [[(f, n) for f, _, n in one] for one in columns_of(model)] == [
         [(f, n) for f, _, n in one] for one in splits
@@ -1264,7 +1294,7 @@ def test_jointboost(K, seed):
     X, y = several(K, seed)
     X = X[::2, :3]
     y = y[::2]
-    chosen, F = twin.jointboost(X, y, K, 6)
+    chosen, F = twin.jointboost(X, y, K, rounds=6)
     model = JointBoostClassifier(n_estimators=6).fit(X, y)
     assert splits_of(model) == as_float([one[0] for one in chosen])
     assert model.history_["n_shared"].tolist() == [len(one[1]) for one in chosen]
@@ -1315,17 +1345,17 @@ def test_trees_of_columns_are_scikit_learns(K):
     options = {"weak_learner": "tree", "max_leaf_nodes": 5}
     trees = twin.GiniTrees(X, 5)
     subsets = [[k] for k in range(K if K > 2 else 1)]
-    _, F = twin.piboost(X, y, K, subsets, 6, True, trees)
+    _, F = twin.piboost(X, y, K, subsets=subsets, rounds=6, cost_sensitive=True, learners=trees)
     scores = PIBoostClassifier(n_estimators=6, **options).fit(X, y).model_.raw_scores(X)
     np.testing.assert_allclose(scores, F / (K - 1), atol=2e-4 * K)
-    _, F = twin.oc(X, y, K, colourings(K, 10, 0), trees)
+    _, F = twin.oc(X, y, K, colourings=colourings(K, 10, 0), learners=trees)
     scores = (
         AdaBoostOCClassifier(n_estimators=10, random_state=0, **options)
         .fit(X, y)
         .model_.raw_scores(X)
     )
     np.testing.assert_allclose(from_first(scores), from_first(F), atol=1e-4)
-    _, F, _ = twin.ecc(X, y, K, colourings(K, 10, 0), 0, trees)
+    _, F, _ = twin.ecc(X, y, K, colourings=colourings(K, 10, 0), repartitions=0, learners=trees)
     scores = (
         AdaBoostECCClassifier(n_estimators=10, random_state=0, **options)
         .fit(X, y)
@@ -1333,7 +1363,7 @@ def test_trees_of_columns_are_scikit_learns(K):
     )
     np.testing.assert_allclose(scores, F / 2, atol=1e-4)
     code = one_vs_all(K)
-    _, f = twin.coded(X, y, code, 6, trees)
+    _, f = twin.coded(X, y, code, rounds=6, learners=trees)
     scores = AdaBoostMHClassifier(n_estimators=6, **options).fit(X, y).model_.raw_scores(X)
     np.testing.assert_allclose(scores, f, atol=1e-4)
     model = AdaBoostMOClassifier(
@@ -1352,7 +1382,7 @@ class FewestErrors(ClassifierMixin, BaseEstimator):
         self.classes_, codes = np.unique(y, return_inverse=True)
         stumps = twin.AllStumps(X)
         j, self.left_, self.right_ = twin.fewest_errors(
-            stumps, codes, len(self.classes_), sample_weight
+            stumps, codes, len(self.classes_), w=sample_weight
         )
         self.split_ = stumps.splits[j]
         return self

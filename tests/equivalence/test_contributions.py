@@ -347,7 +347,7 @@ def test_nothing_is_written_behind_the_classes(n_classes):
     y = np.arange(270) % n_classes
     held = VectorTreeBoostClassifier(n_estimators=2, calibrate=None).fit(X, y).model_.with_covers(X)
     used, compact = held.ensemble.compact()
-    trees, _ = shapley.explained(held, used, compact, None, 1)
+    trees, _ = shapley.explained(held, used, compact, background=None, n_threads=1)
     room = np.full(270 * 3 * n_classes + 32, -0.0)
     out = room[:-32].reshape(270, 3, n_classes)
     out[:] = 0
@@ -374,7 +374,7 @@ def test_fresh_results_may_hold_anything(monkeypatch, algorithm, n_classes, most
         )
         held = model.fit(np.zeros_like(X) if leaves == 1 else X, y).model_.with_covers(X)
         used, compact = held.ensemble.compact()
-        trees, _ = shapley.explained(held, used, compact, None, 1)
+        trees, _ = shapley.explained(held, used, compact, background=None, n_threads=1)
         zeros = np.zeros((600, 9, n_classes))
         full = np.full((600, 9, n_classes), np.nan)
         for rows, xt in covers.blocks(X, used, compact):

@@ -130,7 +130,9 @@ def test_powers_of_the_polynomial_kernel(degree):
     X = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
     with np.errstate(over="ignore"):
         expected = (0.3 * (X.astype(float) @ X.T.astype(float)) + 1.0) ** degree
-    np.testing.assert_allclose(kernel_block(X, X, "poly", 0.3, 1.0, degree), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        kernel_block(X, X, "poly", gamma=0.3, coef0=1.0, degree=degree), expected, rtol=1e-12
+    )
 
 
 @pytest.mark.slow
@@ -155,7 +157,7 @@ def test_numbers_are_stored_and_counted(shape):
     values = rng.normal(size=shape)
     values[::3] = rng.choice([np.nan, np.inf, -np.inf, 1.0, -1.0, -0.0], values[::3].shape)
     room = np.full((shape[0], shape[1] + 2), 9.0, dtype=np.float32)
-    outside = elementary.store(values, -1.0, -1.0, 1.0, room[:, : shape[1]])
+    outside = elementary.store(values, -1.0, -1.0, end=1.0, out=room[:, : shape[1]])
     assert outside == sum(not -1.0 <= x < 1.0 for x in values.ravel().tolist())
     np.testing.assert_array_equal(room[:, : shape[1]], -values.astype(np.float32))
     assert (room[:, shape[1] :] == 9.0).all()
@@ -168,4 +170,4 @@ def test_numbers_are_stored_in_contiguous_rows():
         np.zeros((3, 3), np.float32),
     ):
         with pytest.raises(ValueError, match="out must have the shape"):
-            elementary.store(np.zeros((4, 3)), 1.0, -1.0, 1.0, out)
+            elementary.store(np.zeros((4, 3)), 1.0, -1.0, end=1.0, out=out)

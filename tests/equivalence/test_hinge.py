@@ -48,7 +48,9 @@ def problem(m=55, d=5, minority=0.5, kind="mixed", seed=0):
 
 
 def block_of(X, kernel, gamma=0.3):
-    return lambda begin, end: kernel_block(X[begin:end], X, kernel, gamma, 1.0, 2)
+    return lambda begin, end: kernel_block(
+        X[begin:end], X, kernel, gamma=gamma, coef0=1.0, degree=2
+    )
 
 
 @functools.cache
@@ -57,15 +59,15 @@ def direct(exact, kernel, minority, kind, C):
     K = block_of(X, kernel)(0, len(d))
     K = K if exact else K.astype(np.float32).astype(float)
     # Ten times the solution for a tenth of C is close to that for C.
-    start = 10 * direct(exact, kernel, minority, kind, C / 10) if C > 0.1 else 0.0
-    return reference.solve_dual(K, sign, d, C / len(d), 1e-8 * np.abs(d).max(), start=start)
+    start = 10 * direct(exact, kernel, minority, kind=kind, C=C / 10) if C > 0.1 else 0.0
+    return reference.solve_dual(K, sign, d, c=C / len(d), tol=1e-8 * np.abs(d).max(), start=start)
 
 
 def violation(K, sign, d, c, beta):
     lo = np.where(sign < 0, -c, 0.0)
     hi = np.where(sign > 0, c, 0.0)
     used = sign != 0
-    return violation_of(beta[used], (sign * d - K @ beta)[used], lo[used], hi[used])[0]
+    return violation_of(beta[used], (sign * d - K @ beta)[used], lo[used], hi=hi[used])[0]
 
 
 @pytest.mark.parametrize("C", [0.1, 1, 10, 100, 1000])
@@ -85,16 +87,18 @@ def test_every_solver_reaches_the_direct_solution(solver, kernel, minority, kind
     K = block(0, m)
     if solver != "coordinate":
         K = K.astype(np.float32).astype(float)  # as LIBSVM caches it
-    expected = direct(solver == "coordinate", kernel, minority, kind, C)
-    best = reference.dual_objective(K, sign, d, expected)
+    expected = direct(solver == "coordinate", kernel, minority, kind=kind, C=C)
+    best = reference.dual_objective(K, sign, d, beta=expected)
     tol = TOL * np.abs(d).max()
     found = machine.solve(sign, d, c, tol)
     scale = max(best, 1e-3 * c * m * np.abs(d).mean())
-    assert reference.dual_objective(K, sign, d, found.beta) == pytest.approx(best, abs=1e-6 * scale)
-    primal = reference.primal_objective(found.norm2, found.f, sign, d, c)
+    assert reference.dual_objective(K, sign, d, beta=found.beta) == pytest.approx(
+        best, abs=1e-6 * scale
+    )
+    primal = reference.primal_objective(found.norm2, found.f, sign, d=d, c=c)
     assert primal == pytest.approx(best, abs=1e-3 * scale)
     assert abs(found.beta.sum()) < 1e-12 * c * m
-    assert violation(K, sign, d, c, found.beta) < 1e-5 * np.abs(d).max()
+    assert violation(K, sign, d, c=c, beta=found.beta) < 1e-5 * np.abs(d).max()
     sums = K @ expected
     np.testing.assert_allclose(found.f - found.bias, sums, atol=1e-4 * max(1, np.abs(sums).max()))
     alpha = np.abs(expected)
@@ -114,10 +118,10 @@ def test_reference_solves_the_quadratic_program(kernel, C):
     X, sign, d = problem(m=40, minority=0.3)
     K = block_of(X, kernel)(0, 40)
     c = C / 40
-    beta = reference.solve_dual(K, sign, d, c)
+    beta = reference.solve_dual(K, sign, d, c=c)
     bounds = [(min(0, s * c), max(0, s * c)) for s in sign]
     done = minimize(
-        lambda b: -reference.dual_objective(K, sign, d, b),
+        lambda b: -reference.dual_objective(K, sign, d, beta=b),
         np.zeros(40),
         jac=lambda b: K @ b - sign * d,
         bounds=bounds,
@@ -125,10 +129,10 @@ def test_reference_solves_the_quadratic_program(kernel, C):
         method="SLSQP",
         options={"maxiter": 2000, "ftol": 1e-13},
     )
-    assert reference.dual_objective(K, sign, d, beta) == pytest.approx(-done.fun, rel=1e-6)
+    assert reference.dual_objective(K, sign, d, beta=beta) == pytest.approx(-done.fun, rel=1e-6)
     sums = K @ beta
-    b = reference.best_bias(sums, sign, d, c)
-    primal = reference.primal_objective(beta @ sums, sums + b, sign, d, c)
+    b = reference.best_bias(sums, sign, d, c=c)
+    primal = reference.primal_objective(beta @ sums, sums + b, sign, d=d, c=c)
     assert primal == pytest.approx(-done.fun, rel=1e-6)
 
 
@@ -158,7 +162,7 @@ def test_anchors_are_at_their_bound_where_margins_are_close_to_0(m, size):
         # Solved for margins of 1, the violation would be about 1. Rows close to each other, whose float32 kernel is not
         # positive definite, keep LIBSVM from 1e-8 within its ten million steps.
         limit = 1e-7 + 1e-5 * size if m < 1000 else 1e-4
-        assert violation_of(found.beta, sign * d - sums, lo, hi)[0] < limit
+        assert violation_of(found.beta, sign * d - sums, lo, hi=hi)[0] < limit
         assert np.abs(found.beta).max() <= C / m
 
 
@@ -242,7 +246,7 @@ def test_a_step_on_the_free_variables(sparse, n_free, wide):
     if sparse:
         S = scipy.sparse.csr_matrix(X)
         rows = svmdual.Rows(None, S.data, S.indptr.astype(np.int64), S.indices.astype(np.int32), 70)
-    expected, *told = reference.free_step(X, target, lo, hi, beta, 50, 1e-10)
+    expected, *told = reference.free_step(X, target, lo, hi=hi, beta=beta, most=50, ridge=1e-10)
     n, moved, whole, bias = rows.free_step(
         target, lo, hi, beta, np.empty(60, dtype=np.int32), 50, 1e-10
     )
@@ -314,7 +318,19 @@ def test_a_portion_has_steps():
     X, sign, d = problem()
     x = np.zeros(64)
     with pytest.raises(ValueError, match="a portion must have steps"):
-        svmdual.smo(np.zeros((64, 64), np.float32), x, x, x, x, x, x, x, 0.1, 10, 0)
+        svmdual.smo(
+            np.zeros((64, 64), np.float32),
+            x,
+            x,
+            hi=x,
+            beta=x,
+            E=x,
+            up=x,
+            down=x,
+            tol=0.1,
+            max_steps=10,
+            portion=0,
+        )
     m = len(d)
     given = [np.zeros(m) for _ in range(5)]
     with pytest.raises(ValueError, match="a portion must have steps"):
@@ -510,22 +526,24 @@ def test_margins_costs_recolouring_and_updates_are_the_formulas(seed, zeros):
     m, K = rho.shape
     column = some_columns(K, rng, zeros)
     d = np.empty(m)
-    output_codes.margins(rho, y, column, d)
+    output_codes.margins(rho, y, column, d=d)
     np.testing.assert_array_equal(d, reference.margins(rho, y, column))
-    before = output_codes.cost(rho, y, column, g)
-    assert before == pytest.approx(reference.cost(rho, y, column, g))
+    before = output_codes.cost(rho, y, column, g=g)
+    assert before == pytest.approx(reference.cost(rho, y, column, g=g))
     found = column.copy()
-    changes, first, after = output_codes.recolour(rho, y, found, g, zeros)
+    changes, first, after = output_codes.recolour(rho, y, found, g=g, allow_zero=zeros)
     assert first == before
-    assert after == pytest.approx(reference.cost(rho, y, found, g))
+    assert after == pytest.approx(reference.cost(rho, y, found, g=g))
     assert after <= before
     assert (changes > 0) == (after < before)
     assert {1, -1} <= set(found)
-    best = reference.best_single_change(rho, y, found, g, (-1, 0, 1) if zeros else (-1, 1))
+    best = reference.best_single_change(
+        rho, y, found, g=g, colours=(-1, 0, 1) if zeros else (-1, 1)
+    )
     assert after <= best + 1e-9 * abs(best)
     new = rho.copy()
-    total, largest = output_codes.update(new, y, found, g)
-    np.testing.assert_allclose(new, reference.update(rho, y, found, g), atol=1e-12)
+    total, largest = output_codes.update(new, y, found, g=g)
+    np.testing.assert_allclose(new, reference.update(rho, y, found, g=g), atol=1e-12)
     assert new.max(axis=1).sum() == pytest.approx(total) == pytest.approx(after)
     assert new.max() == largest
 
@@ -545,7 +563,7 @@ def test_recolouring_ends_where_costs_are_rounding_next_to_scores():
     g = rng.normal(size=m) * 10
     g[~easy] = np.abs(g[~easy]) * column[y[~easy]]
     for zeros in (False, True):
-        changes, before, after = output_codes.recolour(rho, y, column.copy(), g, zeros)
+        changes, before, after = output_codes.recolour(rho, y, column.copy(), g=g, allow_zero=zeros)
         assert after < before if changes else after == before
 
 
@@ -622,7 +640,9 @@ def test_rounds_keep_the_features_that_they_use():
     w = np.zeros(200_000)
     w[columns] = 1.0
     builder.add(
-        np.array([1, -1, 1], dtype=np.int8), dual.Solution(None, 0.5, None, 1.0, w, 0.0, 1), w
+        np.array([1, -1, 1], dtype=np.int8),
+        dual.Solution(None, 0.5, None, norm2=1.0, weights=w, violation=0.0, n_iter=1),
+        w,
     )
     assert sum(np.size(part) for part in builder._rounds[0]) < 100
     np.testing.assert_array_equal(builder.freeze().coef, np.outer([0.5, -0.5, 0.5], w))
@@ -835,11 +855,11 @@ def test_a_round_ends_with_the_machine_of_its_column(max_alternations, C):
     for rho, found in rounds:
         column = found["column"]
         d = reference.margins(rho, y, column)
-        start = 10 * reference.solve_dual(K, column[y], d, c / 10, tol=1e-7)
-        beta = reference.solve_dual(K, column[y], d, c, tol=1e-7, start=start)
+        start = 10 * reference.solve_dual(K, column[y], d, c=c / 10, tol=1e-7)
+        beta = reference.solve_dual(K, column[y], d, c=c, tol=1e-7, start=start)
         sums = K @ beta
-        bias = reference.best_bias(sums, column[y], d, c)
-        least = beta @ sums / 2 + c * reference.cost(rho, y, column, (sums + bias) / 2)
+        bias = reference.best_bias(sums, column[y], d, c=c)
+        least = beta @ sums / 2 + c * reference.cost(rho, y, column, g=(sums + bias) / 2)
         assert found["objective"] == pytest.approx(least, rel=1e-5)
         assert found["n_solves"] <= max_alternations + 1
         recoloured += found["n_solves"] > 1
@@ -867,7 +887,7 @@ def test_callable_kernels_fit_and_refuse_to_be_saved(tmp_path):
     import pickle
 
     X, y = blobs()
-    kernel = lambda A, B: kernel_block(A, B, "rbf", 0.3, 0.0, 1)  # noqa: E731
+    kernel = lambda A, B: kernel_block(A, B, "rbf", gamma=0.3, coef0=0.0, degree=1)  # noqa: E731
     own = HingeBoostOCClassifier(n_estimators=10, kernel=kernel, random_state=0, scale=True).fit(
         X, y, X, y
     )
@@ -990,10 +1010,10 @@ def test_both_solvers_reach_one_dual_objective(kernel, tol):
     block = block_of((X / 16).astype(np.float32), kernel)
     K = block(0, len(y)).astype(np.float32).astype(float)
     solved = [make(len(y), block).solve(sign, d, c, tol) for make in KERNEL_SOLVERS.values()]
-    ours, theirs = (reference.dual_objective(K, sign, d, one.beta) for one in reversed(solved))
+    ours, theirs = (reference.dual_objective(K, sign, d, beta=one.beta) for one in reversed(solved))
     assert ours == pytest.approx(theirs, rel=1e-3 * tol)
     for one in solved:
-        assert violation(K, sign, d, c, one.beta) < 2 * tol + 1e-6
+        assert violation(K, sign, d, c=c, beta=one.beta) < 2 * tol + 1e-6
         assert not one.beta[sign == 0].any()
 
 

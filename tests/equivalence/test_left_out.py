@@ -53,12 +53,12 @@ def trees_of(data, share, n_threads=1, **params):
 def test_against_the_twin(m, K, share, l2, weighted):
     X, y = rows_of(m, K)
     weight = np.random.default_rng(1).uniform(0.1, 3, m) if weighted else np.ones(m)
-    data = TreeData(X, y, K, weight)
+    data = TreeData(X, y, K, sample_weight=weight)
     loss, trees = trees_of(data, share, l2=l2)
     loss.start(None)
     trees.keeps_sums = True
-    scores = [LeftOutScores(loss, share, l2, n_threads) for n_threads in (1, 3)]
-    again = LeftOutScores(loss, share, l2, 1)
+    scores = [LeftOutScores(loss, share, l2, n_threads=n_threads) for n_threads in (1, 3)]
+    again = LeftOutScores(loss, share, l2, n_threads=1)
     alone, outside = np.zeros((2, m, K))
     for t in range(6):
         tree = trees.next(0, t)
@@ -71,11 +71,11 @@ def test_against_the_twin(m, K, share, l2, weighted):
             gradient,
             data.weight,
             tree.leaf,
-            data.row_number.tolist(),
-            round_key(0, t),
-            share,
-            l2,
-            0.3,
+            number=data.row_number.tolist(),
+            key=round_key(0, t),
+            share=share,
+            l2=l2,
+            rate=0.3,
         )
         alone, outside = alone + more[0], outside + more[1]
         loss.add(tree.value, tree.leaf)
@@ -95,12 +95,14 @@ def test_rows_that_are_alone_or_nearly_certain():
     gradient[1:, :3] = 1e-7, -5e-8, -5e-8
     leaf = np.array([0, 1, 1, 1, 1], dtype=np.int32)
     for leaves in (leaf, np.zeros(5, dtype=np.int32)):
-        data = TreeData(np.arange(5.0)[:, None], np.array([0, 0, 1, 2, 2]), 3, np.ones(5))
+        data = TreeData(
+            np.arange(5.0)[:, None], np.array([0, 0, 1, 2, 2]), 3, sample_weight=np.ones(5)
+        )
         loss = Rows(Softmax(), data, 1)
         loss.gradient[:] = gradient[:, [0, 1, 2, 3]]
         rows = np.argsort(leaves, kind="stable").astype(np.int32)
         start = np.searchsorted(leaves[rows], np.arange(leaves.max() + 2))
-        scores = LeftOutScores(loss, 0.5, 0.0, 1)
+        scores = LeftOutScores(loss, 0.5, 0.0, n_threads=1)
         scores.add(
             loss,
             rows,
@@ -117,21 +119,21 @@ def test_rows_that_are_alone_or_nearly_certain():
 def test_rows_that_are_followed_are_drawn_by_their_numbers(monkeypatch):
     monkeypatch.setattr(left_out, "MOST_ROWS", 100)
     X, y = rows_of(1000, 3)
-    data = TreeData(X, y, 3, np.ones(1000))
-    scores = LeftOutScores(Rows(Softmax(), data, 1), 0.5, 0.0, 1)
+    data = TreeData(X, y, 3, sample_weight=np.ones(1000))
+    scores = LeftOutScores(Rows(Softmax(), data, 1), 0.5, 0.0, n_threads=1)
     assert 60 < len(scores.rows) < 140
     order = np.random.default_rng(0).permutation(1000)
-    other = TreeData(X[order], y[order], 3, np.ones(1000))
+    other = TreeData(X[order], y[order], 3, sample_weight=np.ones(1000))
     other.row_number = order[other.rows]
-    numbers = other.row_number[LeftOutScores(Rows(Softmax(), other, 1), 0.5, 0.0, 1).rows]
+    numbers = other.row_number[LeftOutScores(Rows(Softmax(), other, 1), 0.5, 0.0, n_threads=1).rows]
     assert {*numbers.tolist()} == {*data.row_number[scores.rows].tolist()}
 
 
 def test_how_the_temperature_follows():
     rng = np.random.default_rng(0)
     y = np.sort(rng.integers(0, 3, 400))
-    data = TreeData(rng.normal(size=(400, 2)), y, 3, np.ones(400))
-    scores = LeftOutScores(Rows(Softmax(), data, 1), 0.5, 0.0, 1)
+    data = TreeData(rng.normal(size=(400, 2)), y, 3, sample_weight=np.ones(400))
+    scores = LeftOutScores(Rows(Softmax(), data, 1), 0.5, 0.0, n_threads=1)
     for stretch, most in ((2.0, 2.0), (90.0, 30.0)):
         noise = rng.normal(size=(400, 3)) + 1.5 * np.eye(3)[data.y]
         scores._alone[:, :3] = noise

@@ -52,9 +52,9 @@ def layout(request, loss):
 
     def made(X, y, K, weight):
         if request.param == "one worker":
-            data = TrainingData(X, y, K, weight)
+            data = TrainingData(X, y, K, sample_weight=weight)
             return data, PAIRWISE[loss].blocks(data)
-        data = DividedData(X, y, K, weight, comm=Alone())
+        data = DividedData(X, y, K, sample_weight=weight, comm=Alone())
         return data, SUMMED[loss](data, 2)
 
     return made
@@ -93,7 +93,7 @@ def test_weights_after_updates(loss, m, K, layout):
         F += h[:, None] * w
         if step == 8:
             state.start(F)
-    u = twin.weights(F, data.y, loss, data.weight)
+    u = twin.weights(F, data.y, loss, sample_weight=data.weight)
     expected = gradient_of(u, data.y)
     found = unpack(data, state.gradient)
     if loss == "exp":
@@ -134,7 +134,16 @@ def test_sums_in_units(P, dtype):
         rng.choice([-1, 1], (P, m)).astype(np.int8),
     ):
         out = np.empty((2, K, P), dtype=np.int64)
-        _weights.column_units(A, h, starts, classes, by, room(starts, n_blocks, 2, lanes), out, 2)
+        _weights.column_units(
+            A,
+            h,
+            starts,
+            classes=classes,
+            by=by,
+            partial=room(starts, n_blocks, 2, lanes),
+            out=out,
+            n_threads=2,
+        )
         terms = np.trunc(values.astype(np.float64) * by).astype(np.int64)
         for side, sign in enumerate((1, -1)):
             its = np.add.reduceat(terms * (h == sign).T, start[[0, 1, 3]], axis=0)
@@ -158,7 +167,18 @@ def test_trials_in_units(dtype):
     out = np.empty((4, K, K), dtype=np.int64)
     factors = aligned_zeros((3, K, 8), dtype)
     _weights.log_units(
-        Q, h, weight, starts, classes, plus, minus, factors, by, room(starts, 1, 4, 8), out, 2
+        Q,
+        h,
+        weight,
+        starts=starts,
+        classes=classes,
+        plus=plus,
+        minus=minus,
+        factors=factors,
+        by=by,
+        partial=room(starts, 1, 4, 8),
+        out=out,
+        n_threads=2,
     )
     y = np.repeat(np.arange(K), 60)
     q = Q[0, :, :K] * np.where(h[:, None] > 0, plus[y], minus[y]).astype(dtype)
@@ -188,7 +208,7 @@ def test_no_weight_is_lost_when_margins_grow_and_come_back(loss, layout):
     state.start(F)
     assert np.isfinite(state.gradient).all()
     found = unpack(data, state.gradient)
-    u = twin.weights(F, data.y, loss, data.weight)
+    u = twin.weights(F, data.y, loss, sample_weight=data.weight)
     np.testing.assert_allclose(
         found / np.abs(found).max(), gradient_of(u, data.y) / u.sum(axis=1).max(), atol=1e-5
     )
@@ -214,7 +234,9 @@ def test_coefficients_are_optimal(loss, nu, m, K, layout):
     slope = twin.gradient(w, *args)
     free = ~(((w <= 0) & (slope > 0)) | ((w >= LARGEST_COEFFICIENT) & (slope < 0)))
     scale = (
-        1.0 if loss == "exp" else twin.weights(F + h[:, None] * w, data.y, loss, data.weight).sum()
+        1.0
+        if loss == "exp"
+        else twin.weights(F + h[:, None] * w, data.y, loss, sample_weight=data.weight).sum()
     )
     assert np.abs(slope[free]).max(initial=0) < 1e-5 * scale
     best = twin.coefficients(*args, LARGEST_COEFFICIENT)
@@ -229,7 +251,7 @@ def test_coefficients_of_very_many_classes_are_optimal(nu, m, K):
     """The solver that has one table, and stops a little earlier."""
     rng = np.random.default_rng(K)
     X, y = blobs(m, 2, K)
-    data = TrainingData(X, y, K, np.ones(m))
+    data = TrainingData(X, y, K, sample_weight=np.ones(m))
     state = PAIRWISE["exp"].blocks(data)
     F = rng.normal(size=(m, K))
     h = np.where(rng.random(m) < 0.2 + 0.6 * (data.y % 2), 1, -1).astype(np.int8)
@@ -245,7 +267,7 @@ def test_very_many_classes_are_updated_in_blocks(monkeypatch):
     """The same weights as at once, with tables that are folded and that are not."""
     rng = np.random.default_rng(0)
     X, y = blobs(2000, 2, 20)
-    data = TrainingData(X, y, 20, np.ones(2000))
+    data = TrainingData(X, y, 20, sample_weight=np.ones(2000))
     F = rng.normal(size=(2000, 20))
     w = rng.random(20)
     h = np.where(rng.random(2000) < 0.5, 1, -1).astype(np.int8)
@@ -273,7 +295,7 @@ def test_coefficients_by_passes_over_the_rows_are_optimal(monkeypatch, nu, m, K)
     rng = np.random.default_rng(K)
     X, y = blobs(m, 2, K)
     weight = rng.random(m) + 0.1
-    data = TrainingData(X, y, K, weight)
+    data = TrainingData(X, y, K, sample_weight=weight)
     monkeypatch.setattr(pairwise, "MANY_COLUMNS", 1)
     monkeypatch.setattr(pairwise_log, "PASS_ROWS", 64)
     state = PAIRWISE["log"].blocks(data, 2)
@@ -296,7 +318,7 @@ def test_coefficients_by_passes_over_the_rows_are_optimal(monkeypatch, nu, m, K)
 def test_very_many_classes_of_the_logistic_loss_have_the_weights_of_tables(monkeypatch):
     rng = np.random.default_rng(0)
     X, y = blobs(2000, 2, 20)
-    data = TrainingData(X, y, 20, np.ones(2000))
+    data = TrainingData(X, y, 20, sample_weight=np.ones(2000))
     w = rng.random(20)
     F = rng.normal(size=(2000, 20))
     h = np.where(rng.random(2000) < 0.5, 1, -1).astype(np.int8)
@@ -384,11 +406,13 @@ def test_coefficients_may_start_with_every_class_free():
     h = np.where(np.arange(40) % 4 == 0, 1, -1).astype(np.int8)
     F = np.where(y[:, None] == 0, [[0.4, -0.3]], [[1.0, 0.2]])
     for nu in (1e-3, 1e-2, 0.1):
-        data = TrainingData(np.arange(40.0)[:, None], y, 2, np.ones(40))
+        data = TrainingData(np.arange(40.0)[:, None], y, 2, sample_weight=np.ones(40))
         state = PAIRWISE["exp"].blocks(data)
         state.start(F)
         w, _ = SOLVERS["exp"](2, nu).fit(state, h)
-        slope = twin.gradient(w, F, y, h.astype(float), "exp", nu, data.weight)
+        slope = twin.gradient(
+            w, F, y, h=h.astype(float), loss="exp", nu=nu, sample_weight=data.weight
+        )
         assert np.abs(slope[w > 0]).max(initial=0) < 1e-8
         assert (slope[w == 0] > -1e-8).all()
 
@@ -422,7 +446,7 @@ def test_part_of_the_classes_perfectly_separated(loss, layout):
 def test_rounds_equal_the_twins(loss, K):
     X, y = blobs(160, 4, K, spread=3.0)
     rounds = 12
-    expected = twin.mcboost(X, y, K, loss, rounds)
+    expected = twin.mcboost(X, y, K, loss=loss, rounds=rounds)
     found = MCBoostClassifier(loss=loss, n_estimators=rounds).fit(X, y).model_.ensemble
     assert len(found) == len(expected)
     for t, (feature, threshold, nan_left, right) in enumerate(expected):
@@ -440,7 +464,7 @@ def test_rounds_equal_the_twins(loss, K):
 def test_the_logistic_loss_ends_where_the_twins_does(nu, scale):
     """By the edge of weights that sum to 1; that of weights as they are would stay above nu for long."""
     X, y = blobs(160, 4, 5, spread=1.0)
-    expected = twin.mcboost(X, y, 5, "log", 60, nu=nu)
+    expected = twin.mcboost(X, y, 5, loss="log", rounds=60, nu=nu)
     model = MCBoostClassifier(loss="log", n_estimators=60, nu=nu).fit(
         X, y, sample_weight=np.full(160, scale)
     )
@@ -555,12 +579,12 @@ def test_leaves_of_trees_have_the_least_weight(gini, m, uniform):
     weight = np.ones(m) if uniform else rng.exponential(size=m)
     of_share = {}
     for share in (0.0, 0.15):
-        data = TreeData(X, y, 3, weight, min_weight_fraction_leaf=share)
+        data = TreeData(X, y, 3, sample_weight=weight, min_weight_fraction_leaf=share)
         gradient = data.gradient_buffer()
         gradient[0, :, :3] = (
             np.where(np.eye(3)[data.y], 1, -1) * (data.weight * rng.uniform(0.1, 3, m))[:, None]
         )
-        learner = EdgeTrees(data, 30, None, 1, gini=gini)
+        learner = EdgeTrees(data, 30, None, n_threads=1, gini=gini)
         assert len(learner.fit(gradient)) == 3
         lightest = min(
             (np.bincount(learner._grown.leaf[c], weights=data.weight) / data.weight.sum()).min()

@@ -54,10 +54,10 @@ def counted(model, X, weight):
     found = np.zeros(2, dtype=int)
     for tree, sets in zip(ensemble.each_tree(), ensemble.each_sets(), strict=False):
         for rows, left, missing, nan_left, is_set in splits_of(
-            tree, sets, X, np.flatnonzero(weight > 0)
+            tree, sets, X, rows=np.flatnonzero(weight > 0)
         ):
             if not is_set:
-                assert nan_left == side_of_missing(whole[rows], left, missing, nan_left)
+                assert nan_left == side_of_missing(whole[rows], left, missing, nan_left=nan_left)
             elif not missing.any():
                 assert not nan_left
                 assert 2 * whole[rows[left]].sum() <= whole[rows].sum()
@@ -79,8 +79,8 @@ def splits_of(tree, sets, X, rows, at=0, end=None):
         inside = bits[np.nan_to_num(x).astype(int)]
     left = np.where(missing, nan_left[at], inside)
     yield rows, left, missing, bool(nan_left[at]), at in sets
-    yield from splits_of(tree, sets, X, rows[left], at + 1, at + right[at])
-    yield from splits_of(tree, sets, X, rows[~left], at + right[at], end)
+    yield from splits_of(tree, sets, X, rows=rows[left], at=at + 1, end=at + right[at])
+    yield from splits_of(tree, sets, X, rows=rows[~left], at=at + right[at], end=end)
 
 
 def fitted(name, X, y, weight=None, rounds=6, comm=None, **params):
@@ -108,7 +108,7 @@ WEIGHTS = {
 def test_small_data(name, sparse, kind):
     X, y, rng = rows_of(240)
     weight = WEIGHTS[kind](rng, 240)
-    model = fitted(name, scipy.sparse.csr_matrix(X) if sparse else X, y, weight)
+    model = fitted(name, scipy.sparse.csr_matrix(X) if sparse else X, y, weight=weight)
     unseen, left = counted(model, X, weight)
     assert 0 < left < unseen or (name in FEW and unseen)
 
@@ -125,7 +125,13 @@ def test_large_data(name, sparse):
     params = {"class_weight": class_weight} if "class_weight" in known else {}
     weight = rng.integers(1, 5, m) / 2.0
     model = fitted(
-        name, scipy.sparse.csr_matrix(X) if sparse else X, y, weight, rounds=4, n_jobs=3, **params
+        name,
+        scipy.sparse.csr_matrix(X) if sparse else X,
+        y,
+        weight=weight,
+        rounds=4,
+        n_jobs=3,
+        **params,
     )
     unseen, left = counted(model, X, weight * [class_weight[c] for c in y] if params else weight)
     assert 0 < left < unseen or (name in FEW and unseen)
@@ -140,7 +146,9 @@ def test_categories(name):
     weight = rng.integers(1, 5, 500) / 2.0
     if name == "mcboost":
         name = "mcboost-of-trees"
-    unseen, left = counted(fitted(name, X, y, weight, categorical_features=[0, 6]), X, weight)
+    unseen, left = counted(
+        fitted(name, X, y, weight=weight, categorical_features=[0, 6]), X, weight
+    )
     assert 0 < left < unseen or (name in FEW and unseen)
 
 
@@ -156,11 +164,11 @@ def test_workers(name, m, weighted):
     X = X[order]
     y = y[order]
     weight = weight[order]
-    alone = fitted(name, X, y, weight, comm=Alone())
+    alone = fitted(name, X, y, weight=weight, comm=Alone())
 
     def task(workers):
         part = slice(m // 4 * workers.rank, m if workers.rank else m // 4)
-        return fitted(name, X[part], y[part], weight[part], comm=workers)
+        return fitted(name, X[part], y[part], weight=weight[part], comm=workers)
 
     models = threads.run(2, task)
     assert {model.model_.to_bytes() for model in models} == {alone.model_.to_bytes()}

@@ -36,7 +36,7 @@ class Problem:
         if absent is not None:
             y[y == absent] = (absent + 1) % K
         weight = np.ones(m) if sample_weight is None else sample_weight(rng, m)
-        self.data = TrainingData(rng.normal(size=(m, 1)), y, K, weight)
+        self.data = TrainingData(rng.normal(size=(m, 1)), y, K, sample_weight=weight)
         self.y = self.data.y
         self.s = self.data.weight
         self.K = K
@@ -57,7 +57,7 @@ class Problem:
         return self.H, self.y, self.owner, self.K, self.s, nu
 
     def fcd(self, nu, dtype=np.float64, cap=LARGEST_COEFFICIENT, n_threads=1):
-        solver = FCD(PAIRWISE["exp"], self.data, nu, cap, n_threads, dtype)
+        solver = FCD(PAIRWISE["exp"], self.data, nu, cap=cap, n_threads=n_threads, dtype=dtype)
         solver.start()
         return solver
 
@@ -72,7 +72,7 @@ def polished(solver, columns):
     """Objective after a last pass in float64, where weights are in float32."""
     if solver.dtype == np.float64:
         return solver.objective(columns)
-    exact = FCD(PAIRWISE["exp"], solver.data, solver.nu, solver.cap, dtype=np.float64)
+    exact = FCD(PAIRWISE["exp"], solver.data, solver.nu, cap=solver.cap, dtype=np.float64)
     exact.refresh(columns)
     exact.descend(columns)
     return exact.objective(columns)
@@ -105,16 +105,22 @@ def test_sums_and_gradient(case, dtype):
     F = rng.normal(size=(p.data.n_rows, p.K))
     solver = p.fcd(1.0, dtype)
     loss = solver.start(F.T)
-    u = weights(F, p.y, "exp", p.s)
+    u = weights(F, p.y, "exp", sample_weight=p.s)
     tolerance = 1e-11 if dtype == np.float64 else 3e-6
     np.testing.assert_allclose(loss, u.sum(), rtol=1e-12)
     np.testing.assert_allclose(solver.loss(), u.sum(), rtol=tolerance)
     sums = np.zeros((len(p.owner), 2))
     kernel.coordinate_sums(
-        solver.U, p.data.class_start, p.columns.H, p.columns.ptr, p.columns.column, sums, 1
+        solver.U,
+        p.data.class_start,
+        p.columns.H,
+        ptr=p.columns.ptr,
+        column=p.columns.column,
+        out=sums,
+        n_threads=1,
     )
     for j, (h, c) in enumerate(zip(p.H, p.owner, strict=True)):
-        d = twin.delta(h, p.y, c, p.K)
+        d = twin.delta(h, p.y, c, K=p.K)
         np.testing.assert_allclose(
             sums[j],
             [u[d > 0].sum(), u[d < 0].sum()],
@@ -135,7 +141,7 @@ def test_margins(case):
     )
     np.testing.assert_allclose(
         p.fcd(0.0).scores(p.columns).T,
-        twin.scores(p.columns.w, p.H, p.owner, p.K),
+        twin.scores(p.columns.w, p.H, p.owner, K=p.K),
         rtol=1e-12,
         atol=1e-12,
     )
@@ -150,7 +156,9 @@ def test_sequential_pass_is_algorithm_2(case, dtype, nu):
     p = Problem(**case)
     solver = p.fcd(nu, dtype)
     n = len(p.owner)
-    w, trace = twin.sweep(np.zeros(n), p.H, p.y, p.owner, p.K, p.s, nu, solver.cap, range(n))
+    w, trace = twin.sweep(
+        np.zeros(n), p.H, p.y, owner=p.owner, K=p.K, s=p.s, nu=nu, cap=solver.cap, order=range(n)
+    )
     updates, _ = solver.descend(p.columns, np.ones(n, dtype=bool))
     assert updates == n
     tolerance = 1e-6 if dtype == np.float64 else 2e-4
@@ -159,7 +167,7 @@ def test_sequential_pass_is_algorithm_2(case, dtype, nu):
     np.testing.assert_allclose(
         solver.objective(p.columns), trace[-1], rtol=1e-5 if dtype == np.float32 else 1e-9
     )
-    u = weights(twin.scores(p.columns.w, p.H, p.owner, p.K), p.y, "exp", p.s)
+    u = weights(twin.scores(p.columns.w, p.H, p.owner, K=p.K), p.y, "exp", sample_weight=p.s)
     np.testing.assert_allclose(
         p.weights(solver), u, rtol=2e-5 if dtype == np.float32 else 1e-10, atol=1e-28
     )
@@ -194,8 +202,10 @@ PAIRS = [
 @pytest.mark.parametrize(("plus", "minus", "nu", "cap"), PAIRS)
 def test_closed_form(plus, minus, nu, cap):
     """The step minimises V+ e^-w + V- e^w + nu w on [0, cap]; without mistakes it is log(V+/nu), or the cap."""
-    data = TrainingData(np.zeros((2, 1)) + [[0], [1]], np.array([0, 1]), 2, np.ones(2))
-    solver = FCD(PAIRWISE["exp"], data, nu, cap)
+    data = TrainingData(
+        np.zeros((2, 1)) + [[0], [1]], np.array([0, 1]), 2, sample_weight=np.ones(2)
+    )
+    solver = FCD(PAIRWISE["exp"], data, nu, cap=cap)
     # One learner of class 0: right on row 0, wrong on row 1.
     columns = Columns.of_classes(
         pack(np.array([[1, 1]], dtype=np.int8)), np.zeros(1), np.zeros(1, dtype=int), 2
@@ -204,7 +214,7 @@ def test_closed_form(plus, minus, nu, cap):
     solver.U[0, 1] = minus
     solver.descend(columns, np.ones(1, dtype=bool))
     found = columns.w[0]
-    np.testing.assert_allclose(found, twin.step(plus, minus, nu, cap), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found, twin.step(plus, minus, nu, cap=cap), rtol=1e-6, atol=1e-9)
 
     def value(w):
         return plus * np.exp(-w) + minus * np.exp(w) + nu * w
@@ -221,7 +231,7 @@ def test_closed_form(plus, minus, nu, cap):
 @pytest.mark.part(7)
 def test_same_objective_as_lbfgs(m, K, n, shared, nu, dtype):
     """On the same H; without regularisation where the classes cannot be separated."""
-    p = Problem(m, K, n, shared, skill=0.6)
+    p = Problem(m, K, n, shared=shared, skill=0.6)
     w = twin.minimiser(*p.args(nu), LARGEST_COEFFICIENT)
     best = twin.objective(w, *p.args(nu))
     assert w.max() < 8, "the data must not be separable, else the minimiser is at the cap"
@@ -245,11 +255,11 @@ def test_violations_at_both_bounds_and_between():
     w = np.repeat([0.0, 0.5, LARGEST_COEFFICIENT], 3)
     slope = np.tile([-2.0, 0.0, 3.0], 3)
     found = np.empty(9)
-    kernel.violations(slope, w, LARGEST_COEFFICIENT, found)
+    kernel.violations(slope, w, LARGEST_COEFFICIENT, out=found)
     np.testing.assert_array_equal(found, twin.violations(w, slope, LARGEST_COEFFICIENT))
     np.testing.assert_array_equal(found, [2, 0, 0, 2, 0, 3, 0, 0, 3])
     with pytest.raises(ValueError, match="do not fit"):
-        kernel.violations(slope[1:], w, LARGEST_COEFFICIENT, found)
+        kernel.violations(slope[1:], w, LARGEST_COEFFICIENT, out=found)
 
 
 def test_default_tolerance():
@@ -308,7 +318,7 @@ def test_ten_thousand_updates_in_float64():
         n, _ = solver.descend(p.columns, rng.random(len(p.owner)) < 0.5)
         solver.nu = rng.choice([0.0, 5.0, 50.0])
         updates += n
-    u = weights(twin.scores(p.columns.w, p.H, p.owner, p.K), p.y, "exp", p.s)
+    u = weights(twin.scores(p.columns.w, p.H, p.owner, K=p.K), p.y, "exp", sample_weight=p.s)
     np.testing.assert_allclose(p.weights(solver), u, rtol=1e-8)
 
 
@@ -325,7 +335,7 @@ def test_float32_sees_the_small_side(light):
     owner = np.repeat(np.arange(K), n)
     truth = np.where(y == owner[:, None], 1, -1)
     H = np.where(bad & (rng.random(truth.shape) < 0.7), -truth, truth)
-    data = TrainingData(rng.normal(size=(m, 1)), y, K, weight)
+    data = TrainingData(rng.normal(size=(m, 1)), y, K, sample_weight=weight)
     found = []
     for dtype in (np.float32, np.float64):
         columns = Columns.of_classes(pack(H[:, data.rows]), np.zeros(n * K), owner, K)
@@ -403,7 +413,7 @@ def test_vector_instructions_change_nothing(case, dtype):
 def test_wrong_buffers_are_refused():
     p = Problem(40, 3, 4)
     solver = p.fcd(1.0)
-    bad = Columns(p.columns.H[:, :1].copy(), p.columns.ptr, p.columns.column, p.columns.w)
+    bad = Columns(p.columns.H[:, :1].copy(), p.columns.ptr, p.columns.column, w=p.columns.w)
     with pytest.raises(ValueError, match="room for the same rows"):
         solver.descend(bad)
     raw = aligned_zeros((3, padded(40) + 16), np.float64)[:, 1 : padded(40) + 1]
@@ -439,7 +449,7 @@ def test_stumps_of_the_classes(m, d, K, how):
 
         X[rng.random(X.shape) < 0.6] = 0
         given = scipy.sparse.csr_matrix(X)
-    data = TrainingData(given, y, K, np.ones(m))
+    data = TrainingData(given, y, K, sample_weight=np.ones(m))
     u = rng.exponential(size=(m, K))
     a = gradient_of(u, data.y)
     buffer = data.gradient_buffer()
@@ -469,29 +479,29 @@ def test_stumps_of_the_classes(m, d, K, how):
 
 def test_a_class_without_edges_has_no_stump():
     X, y = blobs(80, 2, 3)
-    data = TrainingData(X, y, 3, np.ones(80))
+    data = TrainingData(X, y, 3, sample_weight=np.ones(80))
     buffer = data.gradient_buffer()
     buffer[0, :, 1] = np.where(data.y == 1, 1.0, -1.0)
     assert [one.cls for one in EdgeStumps(data, 1).fit(buffer)] == [1]
-    flat = TrainingData(np.ones((80, 2), dtype=np.float32), y, 3, np.ones(80))
+    flat = TrainingData(np.ones((80, 2), dtype=np.float32), y, 3, sample_weight=np.ones(80))
     assert EdgeStumps(flat, 1).fit(buffer) == []
 
 
 def test_trees_of_the_classes():
     X, y = blobs(900, 4, 5)
-    data = TreeData(X, y, 5, np.ones(900))
+    data = TreeData(X, y, 5, sample_weight=np.ones(900))
     rng = np.random.default_rng(0)
     a = gradient_of(rng.exponential(size=(900, 5)), data.y)
     buffer = data.gradient_buffer()
     for c in range(5):
         buffer[0, :, c] = a[:, c]
-    found = EdgeTrees(data, 4, 2, 1).fit(buffer)
+    found = EdgeTrees(data, 4, 2, n_threads=1).fit(buffer)
     assert [one.cls for one in found] == list(range(5))
     for one in found:
         assert len(one.sign) <= 4
         np.testing.assert_allclose(one.h @ a[:, one.cls], one.edge, rtol=1e-5)
     edges = [one.edge for one in found]
-    best = SharedTree(data, 4, 2, 1).fit(buffer)
+    best = SharedTree(data, 4, 2, n_threads=1).fit(buffer)
     assert best.cls == int(np.argmax(edges))
     np.testing.assert_array_equal(best.h, found[best.cls].h)
 
@@ -502,7 +512,7 @@ def test_stagewise_is_algorithm_1_with_one_pass(m, d, K, C, shared):
     X, y = blobs(m, d, K, spread=2.5)
     order = np.argsort(y, kind="stable")
     X, y = X[order], y[order]
-    expected = twin.multiboost(X, y, K, 12, C, LARGEST_COEFFICIENT, shared)
+    expected = twin.multiboost(X, y, K, rounds=12, C=C, cap=LARGEST_COEFFICIENT, shared=shared)
     cls = MultiBoostClassifier if shared else MultiBoostCWClassifier
     model = cls(n_estimators=12, C=C, max_passes=1, tol=0).fit(X, y)
     F = np.zeros((m, K))
@@ -512,7 +522,7 @@ def test_stagewise_is_algorithm_1_with_one_pass(m, d, K, C, shared):
         scores = F[:, 1] - F[:, 0] if K == 2 else F
         np.testing.assert_allclose(found, scores, rtol=1e-5, atol=1e-6)
     nu = m * (K - 1) / C
-    u = weights(F, y, "exp", np.ones(m)).sum()
+    u = weights(F, y, "exp", sample_weight=np.ones(m)).sum()
     total = sum(w for stage in expected for *_, w in stage)
     np.testing.assert_allclose(model.history_["objective"][-1], u + nu * total, rtol=1e-6)
 
@@ -545,7 +555,7 @@ def test_totally_corrective_rounds(cls, weak_learner):
     )
     model.fit(X, y)
     F = model.model_.raw_scores(X)
-    a = gradient_of(weights(F, y, "exp", np.ones(400)), y)
+    a = gradient_of(weights(F, y, "exp", sample_weight=np.ones(400)), y)
     nu = 400 * 4 / 300.0
     for owner, h, coef in learners_of(model, X):
         slope = nu - h @ a[:, owner]
@@ -553,7 +563,7 @@ def test_totally_corrective_rounds(cls, weak_learner):
         assert (
             abs(slope) <= 0.02 * model.history_["edge"].max() if coef > 0 else slope >= -0.02 * nu
         )
-    u = weights(F, y, "exp", np.ones(400)).sum()
+    u = weights(F, y, "exp", sample_weight=np.ones(400)).sum()
     coefficients = sum(
         abs(np.asarray(leaf[0], dtype=float)).sum() for leaf in leaves_of(model.model_.ensemble)
     )
@@ -577,7 +587,7 @@ def test_cold_starts_are_those_of_the_twin(loss, C):
     model = MultiBoostClassifier(
         loss=loss, n_estimators=8, C=C, solver="lbfgs-cold", tol=0, random_state=0
     ).fit(X, y)
-    expected = twin.multiboost_cold(X, y, 3, 8, C, LARGEST_COEFFICIENT, loss)
+    expected = twin.multiboost_cold(X, y, 3, rounds=8, C=C, cap=LARGEST_COEFFICIENT, loss=loss)
     np.testing.assert_allclose(model.model_.raw_scores(X), expected, rtol=1e-3, atol=1e-3)
     # The minimum is another one.
     least = MultiBoostClassifier(
@@ -601,7 +611,7 @@ def test_cold_starts_repeat_learners_and_go_on_from_any_model():
     halves.set_params(n_estimators=60).fit(X, y)
     assert halves.model_.to_bytes() == whole.model_.to_bytes()
     # Another solver goes on with every learner once, and with the same scores.
-    builder = column_generation.CorrectiveBuilder(EnsembleBuilder(3, 1), 3, True, 1)
+    builder = column_generation.CorrectiveBuilder(EnsembleBuilder(3, 1), 3, True, kept_rounds=1)
     builder.take_over(whole.model_.ensemble, whole.n_estimators_, X, slice(None))
     assert len(builder) == len({learner.key() for learner in builder.learners}) < 60
     F = aligned_zeros((3, padded(80)), np.float64)
@@ -669,11 +679,11 @@ def learners_of(model, X):
             np.array(feature),
             np.array(threshold, dtype=np.float32),
             np.array(nan_left, dtype=bool),
-            np.array(right),
-            sign,
-            owner,
+            right=np.array(right),
+            sign=sign,
+            owner=owner,
         )
-        bits = column_generation.outputs([learner], X, np.arange(len(X)), X.shape[1])
+        bits = column_generation.outputs([learner], X, np.arange(len(X)), n_features=X.shape[1])
         h = 1.0 - 2.0 * np.unpackbits(bits.view(np.uint8), axis=1, bitorder="little")[0, : len(X)]
         for c in [owner] if owner >= 0 else range(5):
             yield c, h, float(coef if owner >= 0 else coef[c])
@@ -694,7 +704,7 @@ def test_column_generation_ends_where_the_dual_is_feasible():
             X, y
         )
         assert model.n_estimators_ < 400
-        u = weights(model.model_.raw_scores(X), y, "exp", np.ones(150))
+        u = weights(model.model_.raw_scores(X), y, "exp", sample_weight=np.ones(150))
         nu = 150 * 2 / 30.0
         assert best_stump(X, gradient_of(u, y))[0] <= nu * 1.01
         ends.append(model.history_["objective"][-1])
@@ -750,7 +760,7 @@ def test_more_than_ten_thousand_rows(cls):
     """Weights in float32: about the objective that float64 finds, and the objective of the model."""
     X, y = blobs(12_000, 3, 4, spread=2.0)
     model = cls(n_estimators=15, C=1e3, max_passes=8, random_state=0).fit(X, y)
-    u = weights(model.model_.raw_scores(X), y, "exp", np.ones(len(y))).sum()
+    u = weights(model.model_.raw_scores(X), y, "exp", sample_weight=np.ones(len(y))).sum()
     l1 = sum(
         abs(np.asarray(leaf[0], dtype=float)).sum() for leaf in leaves_of(model.model_.ensemble)
     )

@@ -34,35 +34,76 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
     cut = np.array([0, m // 3, m // 3, m], dtype=np.int64)
     for weight in (np.zeros(0), rng.random(m) + 0.1):
         G = aligned_zeros((m, width), np.float32)
-        _vector_loss.gradient(F, None, none, y, weight, _vector_loss.SOFTMAX, 16, 1.0, G, 1)
+        _vector_loss.gradient(
+            F,
+            None,
+            none,
+            y=y,
+            weight=weight,
+            loss=_vector_loss.SOFTMAX,
+            lanes=16,
+            magic=1.0,
+            G=G,
+            n_threads=1,
+        )
         out, expected = (aligned_zeros((m, lanes * blocks), np.float32) for _ in range(2))
         norm = np.empty((m, 3), dtype=np.float32)
         magic = magic_of(unit_of(1.1 * K / 2, m * width)), magic_of(unit_of(1.2, m * width))
-        sums = _vector_loss.project(G, P, weight, lanes, magic[0], expected, 1)
+        sums = _vector_loss.project(
+            G, P, weight, lanes=lanes, magic=magic[0], out=expected, n_threads=1
+        )
         count = np.diff(cut)
         for n_threads in (1, 3):
             found, square = _float32_loss.project(
-                narrow, None, y, y, weight, P, lanes, np.array(magic), out, norm, n_threads
+                narrow,
+                None,
+                y,
+                y=y,
+                weight=weight,
+                P=P,
+                lanes=lanes,
+                magic=np.array(magic),
+                out=out,
+                norm=norm,
+                n_threads=n_threads,
             )
             np.testing.assert_array_equal(out, expected)
             np.testing.assert_array_equal(found, sums)
-            assert_adds_a_tree(rng, narrow, (y, weight, P, lanes, np.array(magic)), out, n_threads)
-            np.testing.assert_allclose(
-                square, _vector_loss.sum_of_squares(G, weight, 16, magic[1], 1), rtol=1e-6
+            assert_adds_a_tree(
+                rng, narrow, (y, weight, P, lanes, np.array(magic)), out=out, n_threads=n_threads
             )
-            tops = _vector_loss.leaf_bounds(G, 16, order, cut, 1)
+            np.testing.assert_allclose(
+                square,
+                _vector_loss.sum_of_squares(G, weight, 16, magic=magic[1], n_threads=1),
+                rtol=1e-6,
+            )
+            tops = _vector_loss.leaf_bounds(G, 16, order, leaf_start=cut, n_threads=1)
             others, own = np.moveaxis(
-                _float32_loss.leaf_bounds(narrow, norm, y, order, cut, n_threads), 1, 0
+                _float32_loss.leaf_bounds(
+                    narrow, norm, y, rows=order, leaf_start=cut, n_threads=n_threads
+                ),
+                1,
+                0,
             )
             bounds = np.maximum(np.exp(others), own)
             assert (tops <= 1.0001 * bounds).all()
             assert (bounds[count > 0, :K] <= 1.001 * K * tops[count > 0, :K]).all()
             units = magic_of(units_of(1.001 * weight.max(initial=1) * bounds, count[:, None]))
-            leaf = _float32_loss.leaf_sums(narrow, norm, y, weight, order, cut, units, n_threads)[
-                :, :, :K
-            ]
+            leaf = _float32_loss.leaf_sums(
+                narrow,
+                norm,
+                y,
+                weight=weight,
+                rows=order,
+                leaf_start=cut,
+                magic=units,
+                n_threads=n_threads,
+            )[:, :, :K]
             np.testing.assert_array_equal(
-                leaf, _vector_loss.leaf_sums(G, weight, 16, order, cut, units, 1)[:, :, :K]
+                leaf,
+                _vector_loss.leaf_sums(
+                    G, weight, 16, rows=order, leaf_start=cut, magic=units, n_threads=1
+                )[:, :, :K],
             )
 
 
@@ -75,7 +116,7 @@ def assert_adds_a_tree(rng, F, params, out, n_threads):
     found = np.empty_like(out)
     norm = np.empty((len(F), 3), dtype=np.float32)
     expected = np.empty_like(out)
-    _float32_loss.add_rows(there, vectors, leaf, 1)
+    _float32_loss.add_rows(there, vectors, leaf, n_threads=1)
     _float32_loss.project(there, None, leaf, *params, expected, norm, 1)
     _float32_loss.project(here, vectors, leaf, *params, found, norm, n_threads)
     np.testing.assert_array_equal(here, F + vectors[leaf])
@@ -98,8 +139,19 @@ def test_sums_of_leaves_of_one_row_are_its_gradients():
     y = rng.integers(0, K, m).astype(np.int32)
     none = np.zeros(0)
     all_rows = np.arange(m, dtype=np.int32)
-    _vector_loss.gradient(F, None, y[:0], y, none, _vector_loss.SOFTMAX, 16, 1.0, G, 1)
-    data = TreeData(np.zeros((m, 1)), y.astype(np.int64), K, np.ones(m))
+    _vector_loss.gradient(
+        F,
+        None,
+        y[:0],
+        y=y,
+        weight=none,
+        loss=_vector_loss.SOFTMAX,
+        lanes=16,
+        magic=1.0,
+        G=G,
+        n_threads=1,
+    )
+    data = TreeData(np.zeros((m, 1)), y.astype(np.int64), K, sample_weight=np.ones(m))
     rows = NarrowRows(LOSSES["softmax"], data, 1)
     rows.start(narrow[data.rows, :K])
     rows.directions(3).integers(0)
@@ -117,7 +169,9 @@ def test_entries_are_added():
     m = 5000
     K = 40
     rows = NarrowRows(
-        LOSSES["softmax"], TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, np.ones(m)), 3
+        LOSSES["softmax"],
+        TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, sample_weight=np.ones(m)),
+        3,
     )
     rows.start()
     value = np.zeros((7, rows.width))
@@ -194,7 +248,9 @@ def test_whole_leaves_are_added():
     m = 5000
     K = 40
     rows = NarrowRows(
-        LOSSES["softmax"], TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, np.ones(m)), 3
+        LOSSES["softmax"],
+        TreeData(np.zeros((m, 1)), rng.integers(0, K, m), K, sample_weight=np.ones(m)),
+        3,
     )
     rows.start()
     value = np.zeros((7, rows.width))

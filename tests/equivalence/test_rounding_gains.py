@@ -86,7 +86,7 @@ def test_pure_nodes_are_not_split(algorithm, weights):
             "any": times * np.random.default_rng(seed).uniform(0.5, 1, len(y)),
         }
         # Later rounds of some have other gradients in rows of one class.
-        model = fitted(algorithm, X, y, weight[weights], n_estimators=1).model_
+        model = fitted(algorithm, X, y, weight=weight[weights], n_estimators=1).model_
         for tree in model.ensemble.each():
             of = (y == tree[5]).astype(int) if TREES[algorithm] else y
             for rows in nodes(tree, X):
@@ -101,7 +101,7 @@ def test_whole_weights_are_repeated_rows(algorithm):
     # With columns of few values, splits of vector trees tie: weights that are moved by 1e-7 change the trees.
     for seed in SEEDS[:: 2 if algorithm == "vector-tree" else 1]:
         X, y, times = drawn(seed)
-        weighted = fitted(algorithm, X, y, times).model_
+        weighted = fitted(algorithm, X, y, weight=times).model_
         repeated = fitted(algorithm, np.repeat(X, times, axis=0), np.repeat(y, times)).model_
         scores = weighted.raw_scores(X)
         np.testing.assert_allclose(
@@ -116,11 +116,11 @@ def test_splits_by_edges_part_both_signs():
     for seed in SEEDS:
         X, y, _ = drawn(seed)
         rng = np.random.default_rng(seed)
-        data = TreeData(X, y, 2, np.ones(len(y)))
+        data = TreeData(X, y, 2, sample_weight=np.ones(len(y)))
         a = rng.normal(size=len(y)) * np.exp(rng.normal(size=len(y)) * 5)
         gradient = data.gradient_buffer(1)
         gradient[0, :, 0] = a
-        (tree,) = EdgeTrees(data, 30, None, 1, 1).fit(gradient)
+        (tree,) = EdgeTrees(data, 30, None, n_threads=1, n_columns=1).fit(gradient)
         splits = list(nodes(tree, X[data.rows]))
         assert len(splits) == len(tree.feature) > 0
         assert all(a[rows].min() < 0 < a[rows].max() for rows in splits)
@@ -147,7 +147,7 @@ def test_rows_that_are_learnt_are_not_split_by_their_least_unit(smallest, larges
     """Rows of one class with second derivatives of so many units, which become one: g / h is -1 in all of them."""
     y = np.r_[np.arange(40) % 2, np.ones(100, dtype=int)]
     X = np.r_[np.zeros(40), np.repeat([0.0, 1.0], 50)][:, None]
-    data = TreeData(X, y, 2, np.ones(140))
+    data = TreeData(X, y, 2, sample_weight=np.ones(140))
     trees = ClassTrees(
         data, max_leaves=8, max_depth=None, min_samples_leaf=0.0, counts=False, n_threads=1
     )
@@ -176,7 +176,7 @@ def first_columns(repeat):
         weight = times.astype(float)
         if repeat:
             X, y, F, weight = (np.repeat(of, times, axis=0) for of in (X, y, F, np.ones(len(y))))
-        data = TreeData(X, y, 2, weight)
+        data = TreeData(X, y, 2, sample_weight=weight)
         trees = ClassTrees(
             data,
             max_leaves=2,

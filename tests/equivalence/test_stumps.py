@@ -92,7 +92,9 @@ def check(X, data, blocks, a, exactly=False, n_threads=1):
             assert allowed.get(f, set()) == every
         else:
             assert 100 < len(allowed[f]) < 256
-    edge, feature, threshold, nan_left, cls, signed = best_stump(used, a, allowed, data.weight)
+    edge, feature, threshold, nan_left, cls, signed = best_stump(
+        used, a, allowed, weight=data.weight
+    )
     fit = SharedStump(data, n_threads).fit(blocks)
     if edge == 0:
         assert fit is None
@@ -100,7 +102,9 @@ def check(X, data, blocks, a, exactly=False, n_threads=1):
     h = outputs(used[:, fit.feature], fit.threshold, fit.nan_left)
     np.testing.assert_array_equal(fit.h, h * fit.polarity)
     missing = np.isnan(used[:, fit.feature])
-    assert fit.nan_left == side_of_missing(whole_weights(data.weight), h < 0, missing, fit.nan_left)
+    assert fit.nan_left == side_of_missing(
+        whole_weights(data.weight), h < 0, missing, nan_left=fit.nan_left
+    )
     true_edge = float(fit.h @ a[:, fit.cls])
     np.testing.assert_allclose(fit.edge, true_edge, rtol=1e-5)
     assert true_edge >= edge * (1 - 1e-5)
@@ -121,8 +125,8 @@ def check(X, data, blocks, a, exactly=False, n_threads=1):
 def test_mixed_columns(K, m, integers):
     rng = np.random.default_rng(K * m)
     X = np.column_stack([column(kind, rng, m) for kind in KINDS])
-    data, blocks, a = setting(X, rng.integers(0, K, m), K, rng, integers=integers)
-    check(X, data, blocks, a, exactly=integers)
+    data, blocks, a = setting(X, rng.integers(0, K, m), K, rng=rng, integers=integers)
+    check(X, data, blocks, a=a, exactly=integers)
 
 
 @pytest.mark.parametrize("narrow", [True, False])
@@ -135,8 +139,8 @@ def test_sums_of_workers(K, m, narrow, monkeypatch):
         monkeypatch.setattr(stump_scans, "NARROW_ROWS", 0)
     rng = np.random.default_rng(K * m)
     X = np.column_stack([column(kind, rng, m) for kind in KINDS])
-    data, blocks, a = setting(X, rng.integers(0, K, m), K, rng, kind=DividedData)
-    check(X, data, blocks, a, n_threads=2)
+    data, blocks, a = setting(X, rng.integers(0, K, m), K, rng=rng, kind=DividedData)
+    check(X, data, blocks, a=a, n_threads=2)
     scan = data.scan(data, K, 2)
     unit = scan._unit(blocks)
     size = np.abs(a).sum(axis=0).max() / unit
@@ -166,18 +170,18 @@ def test_each_kind_of_column(kind, dtype):
     rng = np.random.default_rng(1)
     for m in (2, 3, 65, 1500, 9000):
         X = column(kind, rng, m).astype(dtype)[:, None]
-        data, blocks, a = setting(X, rng.integers(0, 6, m), 6, rng, integers=True)
-        check(X, data, blocks, a, exactly=True)
+        data, blocks, a = setting(X, rng.integers(0, 6, m), 6, rng=rng, integers=True)
+        check(X, data, blocks, a=a, exactly=True)
 
 
 def test_every_store_is_met():
     rng = np.random.default_rng(0)
     X = np.column_stack([column(kind, rng, 3000) for kind in KINDS])
-    data, _, _ = setting(X, rng.integers(0, 6, 3000), 6, rng)
+    data, _, _ = setting(X, rng.integers(0, 6, 3000), 6, rng=rng)
     assert {type(store) for store in data.stores} == {Tiles, Lists, Sorted}
     assert {np.dtype(np.float64), np.dtype(np.float32)} == {
         data.dtype,
-        setting(np.repeat(X, 20, axis=0), rng.integers(0, 6, 60000), 6, rng)[0].dtype,
+        setting(np.repeat(X, 20, axis=0), rng.integers(0, 6, 60000), 6, rng=rng)[0].dtype,
     }
 
 
@@ -191,15 +195,15 @@ def test_bundled_bytes():
     )
     X = X.astype(float)
     X[rng.random(X.shape) < 0.05] = np.nan
-    data, blocks, a = setting(X, rng.integers(0, 7, 2000), 7, rng, integers=True)
+    data, blocks, a = setting(X, rng.integers(0, 7, 2000), 7, rng=rng, integers=True)
     (tiles,) = [store for store in data.stores if isinstance(store, Tiles)]
     assert len(tiles.feature) > 4 * len(tiles.codes)
-    check(X, data, blocks, a, exactly=True)
+    check(X, data, blocks, a=a, exactly=True)
     for f in range(X.shape[1]):
         only = np.full_like(X, 0.0)
         only[:, f] = X[:, f]
-        data, blocks, a = setting(only, rng.integers(0, 7, 2000), 7, rng, integers=True)
-        check(only, data, blocks, a, exactly=True)
+        data, blocks, a = setting(only, rng.integers(0, 7, 2000), 7, rng=rng, integers=True)
+        check(only, data, blocks, a=a, exactly=True)
 
 
 @pytest.mark.parametrize("density", [0.0, 0.01, 0.3, 1.0])
@@ -216,16 +220,16 @@ def test_sparse(density, with_nan):
     )
     if with_nan:
         X.data[rng.random(len(X.data)) < 0.2] = np.nan
-    data, blocks, a = setting(X, rng.integers(0, 5, 300), 5, rng, integers=True)
-    check(X, data, blocks, a, exactly=True)
+    data, blocks, a = setting(X, rng.integers(0, 5, 300), 5, rng=rng, integers=True)
+    check(X, data, blocks, a=a, exactly=True)
 
 
 def test_sparse_equals_dense():
     rng = np.random.default_rng(5)
     X = scipy.sparse.random(400, 30, density=0.2, format="csr", rng=rng)
     y = rng.integers(0, 4, 400)
-    data, blocks, a = setting(X, y, 4, rng)
-    dense = TrainingData(X.toarray(), y, 4, np.ones(400))
+    data, blocks, a = setting(X, y, 4, rng=rng)
+    dense = TrainingData(X.toarray(), y, 4, sample_weight=np.ones(400))
     one, other = SharedStump(data, 1).fit(blocks), SharedStump(dense, 1).fit(blocks)
     assert (one.feature, one.threshold, one.cls, one.polarity) == (
         other.feature,
@@ -241,22 +245,22 @@ def test_nasty_weights(m):
     X = np.column_stack([column(kind, rng, m) for kind in KINDS])
     weights = np.where(rng.random(m) < 0.3, 0.0, 10.0 ** rng.integers(-6, 6, m))
     y = rng.choice([0, 2, 3], m)  # class 1 is missing
-    data, blocks, a = setting(X, y, 4, rng, weights=weights)
+    data, blocks, a = setting(X, y, 4, rng=rng, weights=weights)
     assert data.n_rows == (weights > 0).sum()
-    check(X, data, blocks, a)
+    check(X, data, blocks, a=a)
 
 
 def test_many_classes():
     rng = np.random.default_rng(9)
     X = rng.normal(size=(2000, 3))
-    data, blocks, a = setting(X, rng.integers(0, 1000, 2000), 1000, rng, integers=True)
-    check(X, data, blocks, a, exactly=True)
+    data, blocks, a = setting(X, rng.integers(0, 1000, 2000), 1000, rng=rng, integers=True)
+    check(X, data, blocks, a=a, exactly=True)
 
 
 def test_lossy_bins_contain_their_threshold():
     rng = np.random.default_rng(10)
     X = rng.normal(size=(40000, 2))
-    data, blocks, a = setting(X, rng.integers(0, 5, 40000), 5, rng)
+    data, blocks, a = setting(X, rng.integers(0, 5, 40000), 5, rng=rng)
     assert all(isinstance(store, Tiles) for store in data.stores)
     fit = SharedStump(data, 1).fit(blocks)
     np.testing.assert_array_equal(
@@ -267,7 +271,7 @@ def test_lossy_bins_contain_their_threshold():
 def test_any_number_of_threads_gives_the_same():
     rng = np.random.default_rng(11)
     X = np.column_stack([column(kind, rng, 6000) for kind in KINDS * 3])
-    data, blocks, _ = setting(X, rng.integers(0, 20, 6000), 20, rng)
+    data, blocks, _ = setting(X, rng.integers(0, 20, 6000), 20, rng=rng)
     fits = [SharedStump(data, n).fit(blocks) for n in (1, 2, 8)]
     assert len({(f.feature, f.threshold, f.cls, f.edge) for f in fits}) == 1
 
@@ -276,7 +280,7 @@ def test_infinite_value_is_refused_by_place():
     X = np.zeros((5, 3))
     X[4, 2] = 1e39
     with pytest.raises(ValueError, match=r"X\[4, 2\] is infinite or beyond the float32 range.*NaN"):
-        TrainingData(X, np.array([0, 1, 0, 1, 0]), 2, np.ones(5))
+        TrainingData(X, np.array([0, 1, 0, 1, 0]), 2, sample_weight=np.ones(5))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -291,7 +295,7 @@ def test_either_side_of_a_split_has_its_share_of_the_weight(m, sparse):
     weights = rng.exponential(size=m) ** 3
     y = rng.integers(0, 3, m)
     for share in (0.01, 0.1, 0.3, 0.5):
-        data = TrainingData(X, y, 3, weights, min_weight_fraction_leaf=share)
+        data = TrainingData(X, y, 3, sample_weight=weights, min_weight_fraction_leaf=share)
         least = share * data.weight.sum() * (1 - 1e-9)
         used = (X.toarray() if sparse else X)[data.rows].astype(np.float32)
         a = gradient_of(rng.integers(0, 50, (m, 3)).astype(float), data.y)
@@ -301,7 +305,7 @@ def test_either_side_of_a_split_has_its_share_of_the_weight(m, sparse):
             (f, t, n)
             for f in range(X.shape[1])
             for t, n in candidates(used[:, f])
-            if values_weigh_enough(used[:, f], t, data.weight, least)
+            if values_weigh_enough(used[:, f], t, data.weight, least=least)
         ]
         edges = [np.abs(outputs(used[:, f], t, n) @ a).max() for f, t, n in allowed]
         fit = SharedStump(data, 1).fit(blocks)
@@ -310,7 +314,9 @@ def test_either_side_of_a_split_has_its_share_of_the_weight(m, sparse):
         elif all(store_is_exact(data, f) for f in range(X.shape[1])):
             np.testing.assert_allclose(fit.edge, max(edges), rtol=1e-9)
         else:
-            assert values_weigh_enough(used[:, fit.feature], fit.threshold, data.weight, least)
+            assert values_weigh_enough(
+                used[:, fit.feature], fit.threshold, data.weight, least=least
+            )
 
 
 def values_weigh_enough(x, threshold, weight, least):

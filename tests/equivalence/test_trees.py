@@ -90,7 +90,7 @@ def scales(data, S, jobs, counts, cell_words):
     )
     result = []
     for k, b in jobs:
-        g, h = (a.astype(float) for a in twin.gradients(S, data.y, k, b))
+        g, h = (a.astype(float) for a in twin.gradients(S, data.y, k, b=b))
         n = limit_n / data.weight.sum()
         sum_h = (data.weight * h).sum()
         second = limit_h / max(sum_h, 1e-300)
@@ -206,7 +206,7 @@ def check(
     """The kernel's trees equal the twin's split by split, row by row, whatever the pool and the threads."""
     by_column = {int(data.column[f]): least for f, least in (least_levels or {}).items()}
     view = twin.View(data, X, by_column)
-    scale = scales(data, S, jobs, counts, cell_words)
+    scale = scales(data, S, jobs, counts=counts, cell_words=cell_words)
     options = {
         "cell_words": cell_words,
         "scale": scale,
@@ -236,9 +236,11 @@ def check(
     for j, (k, b) in enumerate(jobs):
         unit = scale[j, 1] / scale[j, 0] ** 2
         view.level_cost = level_cost / unit
-        g, h = twin.gradients(S, data.y, k, b)
+        g, h = twin.gradients(S, data.y, k, b=b)
         of_g, of_h, of_n = scale[j]
-        ints = twin.rounded(g, h, data.weight, counts, (of_g, of_h, of_n), cell_words)
+        ints = twin.rounded(
+            g, h, data.weight, counts=counts, scale=(of_g, of_h, of_n), cell_words=cell_words
+        )
         tree = twin.grow(
             view,
             *ints,
@@ -252,9 +254,9 @@ def check(
             least_h=np.ceil(min_hessian * of_h * (1 - 1e-9)),
             min_gain=min_gain / unit,
             take=take,
-            key=twin.job_key(key, k, b, data.n_classes),
+            key=twin.job_key(key, k, b, n_classes=data.n_classes),
         )
-        value = twin.leaf_values(tree, g, h, data.weight, 0.3, l2)
+        value = twin.leaf_values(tree, g, h, weight=data.weight, shrinkage=0.3, l2=l2)
         leaf = tree.leaf_of(view, np.arange(data.n_rows))
         for trees in grown:
             found = trees[j]
@@ -281,14 +283,14 @@ def check(
 def test_mixed_columns(real, cell_words, counts, m, K):
     rng = np.random.default_rng(m)
     X = mixture(m, rng)
-    data = TreeData(X, labels(m, K, rng), K, np.ones(m))
+    data = TreeData(X, labels(m, K, rng), K, sample_weight=np.ones(m))
     if data.columns.code_bytes == 2 and cell_words == 1:
-        data = TreeData(np.round(X, 1), labels(m, K, rng), K, np.ones(m))
+        data = TreeData(np.round(X, 1), labels(m, K, rng), K, sample_weight=np.ones(m))
         X = np.round(X, 1)
     S = remainders(data, rng).astype(real)
     jobs = all_pairs(K)[:: max(1, K // 2)]
     assert check(
-        data, X, S, jobs, cell_words=cell_words, counts=counts, modes=[(True, 1), (False, 1)]
+        data, X, S, jobs=jobs, cell_words=cell_words, counts=counts, modes=[(True, 1), (False, 1)]
     ) > 5 * len(jobs)
 
 
@@ -300,10 +302,10 @@ def test_each_kind_of_column(kind, real, cell_words):
     for m in (2, 17, 600):
         X = mixture(m, rng, [kind])
         X = np.round(X, 1) if kind == "continuous" else X
-        data = TreeData(X, labels(m, 2, rng), 2, np.ones(m))
+        data = TreeData(X, labels(m, 2, rng), 2, sample_weight=np.ones(m))
         S = remainders(data, rng).astype(real)
         splits = check(
-            data, X, S, [(1, -1), (0, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)]
+            data, X, S, jobs=[(1, -1), (0, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)]
         )
         assert (splits == 0) == (kind in ("constant", "all missing")) or m < 600
 
@@ -320,10 +322,15 @@ def test_exact_ties_go_to_the_first(real, cell_words):
             [-rare, one[:, ::-1], rare, gone, one, -one, -gone, 2 * rare, rare * 0, gone, rare]
         )
         for made in (X, scipy.sparse.csr_matrix(X)):
-            data = TreeData(made, labels(m, 3, rng), 3, np.ones(m))
+            data = TreeData(made, labels(m, 3, rng), 3, sample_weight=np.ones(m))
             S = twin.remaining(np.full((3, m), 1 / 3), data.y).astype(real)
             check(
-                data, X, S, [(0, -1), (2, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)]
+                data,
+                X,
+                S,
+                jobs=[(0, -1), (2, 1)],
+                cell_words=cell_words,
+                modes=[(True, 1), (False, 1)],
             )
 
 
@@ -335,10 +342,10 @@ def test_missing_values_in_part_of_the_classes(real, cell_words):
     X[y == 1, 1] = np.nan
     X[y != 2, 2] = np.nan
     X[:, 3] = np.where(y == 3, np.nan, 5.0)
-    data = TreeData(X, y, 4, np.ones(800))
+    data = TreeData(X, y, 4, sample_weight=np.ones(800))
     S = remainders(data, rng).astype(real)
-    check(data, X, S, all_pairs(4), cell_words=cell_words, modes=[(True, 1), (False, 1)])
-    scale = scales(data, S, [(3, -1)], False, cell_words)
+    check(data, X, S, jobs=all_pairs(4), cell_words=cell_words, modes=[(True, 1), (False, 1)])
+    scale = scales(data, S, [(3, -1)], counts=False, cell_words=cell_words)
     found = grow(data, S, [(3, -1)], cell_words=cell_words, scale=scale, max_leaves=2)[0]
     assert found["column"] == [3]
     assert found["threshold"] == [np.finfo(np.float32).max]
@@ -354,20 +361,20 @@ def test_weights(real, cell_words, counts):
     weight = 10.0 ** rng.uniform(-6, 6, 500)
     weight[rng.random(500) < 0.3] = 0
     y = labels(500, 3, rng)
-    data = TreeData(X, y, 3, weight)
+    data = TreeData(X, y, 3, sample_weight=weight)
     S = remainders(data, rng).astype(real)
     check(
         data,
         X,
         S,
-        all_pairs(3),
+        jobs=all_pairs(3),
         cell_words=cell_words,
         counts=counts,
         modes=[(True, 1), (False, 1)],
     )
     kept = weight > 0
-    other = TreeData(X[kept], y[kept], 3, weight[kept])
-    scale = scales(data, S, all_pairs(3), counts, cell_words)
+    other = TreeData(X[kept], y[kept], 3, sample_weight=weight[kept])
+    scale = scales(data, S, all_pairs(3), counts=counts, cell_words=cell_words)
     a, b = (
         grow(d, S, all_pairs(3), cell_words=cell_words, counts=counts, scale=scale)
         for d in (data, other)
@@ -387,11 +394,17 @@ def test_counts_of_other_bits(bits, counts, monkeypatch):
         scipy.sparse.csr_matrix(np.where(rng.random(X.shape) < 0.8, 0.0, np.round(X, 1))),
     ):
         data, modes = (
-            TreeData(its, labels(900, 3, rng), 3, rng.uniform(0, 5, 900)),
+            TreeData(its, labels(900, 3, rng), 3, sample_weight=rng.uniform(0, 5, 900)),
             [(True, 1), (False, 2)],
         )
         check(
-            data, its, remainders(data, rng), all_pairs(3), cell_words=2, counts=counts, modes=modes
+            data,
+            its,
+            remainders(data, rng),
+            jobs=all_pairs(3),
+            cell_words=2,
+            counts=counts,
+            modes=modes,
         )
 
 
@@ -399,10 +412,10 @@ def test_counts_of_other_bits(bits, counts, monkeypatch):
 def test_bounds_on_leaves(real, cell_words):
     rng = np.random.default_rng(7)
     X = np.round(mixture(400, rng), 1)
-    data = TreeData(X, labels(400, 3, rng), 3, rng.integers(1, 5, 400).astype(float))
+    data = TreeData(X, labels(400, 3, rng), 3, sample_weight=rng.integers(1, 5, 400).astype(float))
     S = remainders(data, rng).astype(real)
     jobs = [(0, -1), (2, 1)]
-    unit = scales(data, S, jobs, True, cell_words)[0, 2]
+    unit = scales(data, S, jobs, counts=True, cell_words=cell_words)[0, 2]
     sizes = []
     for least in (1.0, 3.0, 20.0, 150.0, 1e6):
         modes = [(True, 1), (False, 1)]
@@ -410,7 +423,7 @@ def test_bounds_on_leaves(real, cell_words):
             data,
             X,
             S,
-            jobs,
+            jobs=jobs,
             cell_words=cell_words,
             counts=True,
             least=int(least * unit),
@@ -422,7 +435,7 @@ def test_bounds_on_leaves(real, cell_words):
             jobs,
             cell_words=cell_words,
             counts=True,
-            scale=scales(data, S, jobs, True, cell_words),
+            scale=scales(data, S, jobs, counts=True, cell_words=cell_words),
             least=int(least * unit),
         )
         leaf = found[0]["leaf"]
@@ -430,16 +443,20 @@ def test_bounds_on_leaves(real, cell_words):
         assert sizes[-1] >= least - 0.01 or len(found[0]["column"]) == 0
     assert len(set(sizes)) > 2
     for max_depth, max_leaves in itertools.product((1, 2, 3, 500), (2, 3, 40)):
-        check(data, X, S, jobs, cell_words=cell_words, max_depth=max_depth, max_leaves=max_leaves)
+        check(
+            data, X, S, jobs=jobs, cell_words=cell_words, max_depth=max_depth, max_leaves=max_leaves
+        )
 
 
 def test_many_leaves():
     rng = np.random.default_rng(8)
     X = rng.normal(size=(300, 2))
-    data = TreeData(X, labels(300, 3, rng), 3, np.ones(300))
+    data = TreeData(X, labels(300, 3, rng), 3, sample_weight=np.ones(300))
     S = remainders(data, rng)
     assert (
-        check(data, X, S, [(1, 2)], cell_words=2, max_leaves=1000, modes=[(True, 1), (False, 1)])
+        check(
+            data, X, S, jobs=[(1, 2)], cell_words=2, max_leaves=1000, modes=[(True, 1), (False, 1)]
+        )
         == 299
     )
 
@@ -453,7 +470,9 @@ def test_samples_of_rows_and_features(real, cell_words, sparse):
     m = 900
     X = np.round(mixture(m, rng), 1)
     X = np.hstack([X, np.eye(7)[rng.integers(0, 7, m)]])
-    data = TreeData(scipy.sparse.csr_matrix(X) if sparse else X, labels(m, 3, rng), 3, np.ones(m))
+    data = TreeData(
+        scipy.sparse.csr_matrix(X) if sparse else X, labels(m, 3, rng), 3, sample_weight=np.ones(m)
+    )
     S = remainders(data, rng).astype(real)
     d = len(data.column)
     for share, part in ((0.5, 1.0), (1.0, 0.4), (0.02, 0.5), (1e-9, 1.0), (0.999, 0.1)):
@@ -464,7 +483,7 @@ def test_samples_of_rows_and_features(real, cell_words, sparse):
         if part < 1:
             active[rng.choice(d, max(1, round(part * d)), replace=False)] = 1
         options = {"cell_words": cell_words, "sample": sample, "active": active}
-        check(data, X, S, [(1, -1), (2, 0)], **options, modes=[(True, 1), (False, 1)])
+        check(data, X, S, jobs=[(1, -1), (2, 0)], **options, modes=[(True, 1), (False, 1)])
 
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
@@ -479,16 +498,16 @@ def test_sparse_input_equals_dense_input(real, cell_words):
     X[:, 8] = rng.integers(1, 9, m)  # no zero at all
     X[:, 9] = -X[:, 8]
     y = labels(m, 3, rng)
-    data = TreeData(X, y, 3, np.ones(m))
+    data = TreeData(X, y, 3, sample_weight=np.ones(m))
     S = remainders(data, rng).astype(real)
     pairs = all_pairs(3)
-    scale = scales(data, S, pairs, False, cell_words)
+    scale = scales(data, S, pairs, counts=False, cell_words=cell_words)
     expected = grow(data, S, pairs, cell_words=cell_words, scale=scale)
     for make in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix, scipy.sparse.coo_array):
-        other = TreeData(make(X), y, 3, np.ones(m))
+        other = TreeData(make(X), y, 3, sample_weight=np.ones(m))
         assert other.columns.row_ptr is not None
         assert identical(grow(other, S, pairs, cell_words=cell_words, scale=scale), expected)
-    check(other, X, S, pairs, cell_words=cell_words, modes=[(True, 1), (False, 1)])
+    check(other, X, S, jobs=pairs, cell_words=cell_words, modes=[(True, 1), (False, 1)])
 
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
@@ -502,15 +521,17 @@ def test_few_of_many_sparse_features(real, cell_words, leaves):
     X[rng.random((m, d)) < 0.02] = np.nan
     X[:, ::20] = rng.integers(1, 9, (m, d // 20))  # no zero at all
     X[rng.random(m) < 0.9, 1::20] = np.nan  # the mode is missing
-    data = TreeData(scipy.sparse.csr_matrix(X), labels(m, 3, rng), 3, rng.integers(1, 4, m) / 2.0)
+    data = TreeData(
+        scipy.sparse.csr_matrix(X), labels(m, 3, rng), 3, sample_weight=rng.integers(1, 4, m) / 2.0
+    )
     S = remainders(data, rng).astype(real)
     active = (rng.random(len(data.column)) < 0.5).astype(np.uint8)
     sample = np.sort(rng.choice(m, 300, replace=False))
     for share in (1e-9, 0.03, 0.15, 0.8):
         options = {"cell_words": cell_words, "max_leaves": leaves, "share": share, "key": 7}
         modes = [(True, 1), (False, 1), (True, 3)]
-        check(data, X, S, [(0, -1), (2, 1)], **options, modes=modes)
-        check(data, X, S, [(0, -1)], **options, modes=modes, active=active, sample=sample)
+        check(data, X, S, jobs=[(0, -1), (2, 1)], **options, modes=modes)
+        check(data, X, S, jobs=[(0, -1)], **options, modes=modes, active=active, sample=sample)
 
 
 REGULARISED = [
@@ -534,18 +555,18 @@ def test_regularised(real, cell_words, sparse, options):
         scipy.sparse.csr_matrix(X) if sparse else X,
         labels(m, 3, rng),
         3,
-        rng.integers(1, 4, m) / 2.0,
+        sample_weight=rng.integers(1, 4, m) / 2.0,
     )
     S = remainders(data, rng).astype(real)
     jobs, modes = [(0, -1), (2, 1), (1, 2)], [(True, 1), (False, 3)]
-    check(data, X, S, jobs, cell_words=cell_words, modes=modes, **options)
+    check(data, X, S, jobs=jobs, cell_words=cell_words, modes=modes, **options)
     active = (rng.random(len(data.column)) < 0.5).astype(np.uint8)
     sample = np.sort(rng.choice(m, 250, replace=False))
     check(
         data,
         X,
         S,
-        jobs[:1],
+        jobs=jobs[:1],
         cell_words=cell_words,
         modes=modes,
         active=active,
@@ -553,8 +574,8 @@ def test_regularised(real, cell_words, sparse, options):
         **options,
     )
     if "min_hessian" not in options:
-        check(data, X, S, jobs[:1], cell_words=cell_words, counts=True, **options)
-    scale = scales(data, S, jobs, False, cell_words)
+        check(data, X, S, jobs=jobs[:1], cell_words=cell_words, counts=True, **options)
+    scale = scales(data, S, jobs, counts=False, cell_words=cell_words)
     plain, found = (
         grow(data, S, jobs, cell_words=cell_words, scale=scale, **more) for more in ({}, options)
     )
@@ -569,14 +590,14 @@ def test_each_kind_of_column_regularised(kind, real, cell_words):
     rng = np.random.default_rng(28)
     for m in (2, 17, 300):
         X = np.round(mixture(m, rng, [kind]), 1)
-        data = TreeData(X, labels(m, 2, rng), 2, np.ones(m))
+        data = TreeData(X, labels(m, 2, rng), 2, sample_weight=np.ones(m))
         S = remainders(data, rng).astype(real)
         for options in REGULARISED[1::4]:
             check(
                 data,
                 X,
                 S,
-                [(1, -1), (0, 1)],
+                jobs=[(1, -1), (0, 1)],
                 cell_words=cell_words,
                 modes=[(True, 1), (False, 1)],
                 **options,
@@ -590,11 +611,11 @@ def test_l2_far_above_and_far_below_the_second_derivatives(real, cell_words, spr
     """Scores neither overflow nor lose their order where l2 is 10^20 times the sum of h, or rounding beside it."""
     rng = np.random.default_rng(29)
     X = np.round(mixture(300, rng), 1)
-    data = TreeData(X, labels(300, 3, rng), 3, np.ones(300))
+    data = TreeData(X, labels(300, 3, rng), 3, sample_weight=np.ones(300))
     S = remainders(data, rng, spread).astype(real)
     for l2 in (1e-12, 1.0, 1e6, 1e12):
-        check(data, X, S * real(1e-8), [(0, -1), (2, 1)], cell_words=cell_words, l2=l2)
-        check(data, X, S, [(0, -1), (2, 1)], cell_words=cell_words, l2=l2)
+        check(data, X, S * real(1e-8), jobs=[(0, -1), (2, 1)], cell_words=cell_words, l2=l2)
+        check(data, X, S, jobs=[(0, -1), (2, 1)], cell_words=cell_words, l2=l2)
 
 
 def test_gains_with_l2():
@@ -616,7 +637,7 @@ def test_gains_with_l2():
         left = np.array([rng.integers(-900, 900, 40), rng.integers(1, 999, 40)])
         right = np.array([[50], [1000]]) - left
         scores, gains = (
-            twin.score(left, right, np.float64, float(l2)),
+            twin.score(left, right, np.float64, l2=float(l2)),
             twin.gain_of(left, right, float(l2)),
         )
         np.testing.assert_array_equal(
@@ -643,7 +664,7 @@ def test_bundles(real, cell_words):
     X[:, 30:34] = np.where(X[:, 30:34] == 0, np.nan, X[:, 30:34])
     X[:, 40:44] = np.where(X[:, 40:44] == 2, np.nan, X[:, 40:44])
     y = labels(m, 4, rng)
-    data = TreeData(X, y, 4, np.ones(m))
+    data = TreeData(X, y, 4, sample_weight=np.ones(m))
     sizes = np.diff(data.columns.lane_ptr)
     assert (sizes > 1).sum() >= 5
     assert (
@@ -659,7 +680,7 @@ def test_bundles(real, cell_words):
         data,
         X,
         S,
-        [(0, -1), (1, -1), (3, 2)],
+        jobs=[(0, -1), (1, -1), (3, 2)],
         cell_words=cell_words,
         max_leaves=8,
         modes=[(True, 1), (False, 1)],
@@ -671,7 +692,7 @@ def test_bundles(real, cell_words):
         data,
         X,
         S,
-        [(2, 0)],
+        jobs=[(2, 0)],
         cell_words=cell_words,
         sample=sample,
         active=active,
@@ -699,21 +720,23 @@ def test_tiles_that_skip_rows(real, cell_words):
     rng = np.random.default_rng(12)
     X, y = skewed_setting(rng)
     weight = rng.integers(1, 4, len(y)).astype(float)
-    data = TreeData(X, y, 3, weight)
+    data = TreeData(X, y, 3, sample_weight=weight)
     assert 0 < data.tiles.tile_skip.sum() < data.tiles.n_tiles
     assert data.tiles.counted is not None
     assert (data.tiles.tile_mode[data.tiles.tile_skip == 1] != 0).any()
     S = remainders(data, rng).astype(real)
     modes = [(True, 1), (False, 1), (True, 3)]
-    check(data, X, S, [(0, -1), (1, 2)], cell_words=cell_words, modes=modes)
+    check(data, X, S, jobs=[(0, -1), (1, 2)], cell_words=cell_words, modes=modes)
     sample = np.sort(rng.choice(len(y), 2500, replace=False))
-    check(data, X, S, [(2, 0)], cell_words=cell_words, sample=sample, max_leaves=8, modes=modes)
-    least = int(500 * scales(data, S, [(0, -1)], True, cell_words)[0, 2])
+    check(
+        data, X, S, jobs=[(2, 0)], cell_words=cell_words, sample=sample, max_leaves=8, modes=modes
+    )
+    least = int(500 * scales(data, S, [(0, -1)], counts=True, cell_words=cell_words)[0, 2])
     check(
         data,
         X,
         S,
-        [(0, -1)],
+        jobs=[(0, -1)],
         cell_words=cell_words,
         counts=True,
         least=least,
@@ -728,12 +751,12 @@ def test_more_distinct_values_than_a_byte_holds(counts):
     m = 1200
     X = np.column_stack([rng.normal(size=(m, 3)), mixture(m, rng, ["missing", "few", "skewed"])])
     X[rng.random(m) < 0.2, 1] = np.nan
-    data = TreeData(X, labels(m, 3, rng), 3, rng.integers(1, 3, m).astype(float))
+    data = TreeData(X, labels(m, 3, rng), 3, sample_weight=rng.integers(1, 3, m).astype(float))
     assert data.columns.code_bytes == 2
     assert data.columns.n_bins.max() > 1000
     S = remainders(data, rng)
-    check(data, X, S, all_pairs(3), cell_words=2, counts=counts, modes=[(True, 1), (False, 1)])
-    check(data, X, S, [(1, 0)], cell_words=2, sample=np.arange(0, m, 3))
+    check(data, X, S, jobs=all_pairs(3), cell_words=2, counts=counts, modes=[(True, 1), (False, 1)])
+    check(data, X, S, jobs=[(1, 0)], cell_words=2, sample=np.arange(0, m, 3))
 
 
 def test_a_thousand_classes():
@@ -742,11 +765,11 @@ def test_a_thousand_classes():
     K = 1000
     for m in (K, K + 30):
         X = rng.integers(0, 9, (m, 5)).astype(float)
-        data = TreeData(X, labels(m, K, rng), K, np.ones(m))
+        data = TreeData(X, labels(m, K, rng), K, sample_weight=np.ones(m))
         S = remainders(data, rng).astype(np.float32)
         jobs = [(0, -1), (999, -1), (0, 999), (500, 2)]
-        check(data, X, S, jobs, cell_words=1, modes=[(True, 1), (False, 1)])
-        check(data, X, S, jobs, cell_words=1, counts=True)
+        check(data, X, S, jobs=jobs, cell_words=1, modes=[(True, 1), (False, 1)])
+        check(data, X, S, jobs=jobs, cell_words=1, counts=True)
 
 
 def test_a_node_that_several_threads_share():
@@ -756,16 +779,16 @@ def test_a_node_that_several_threads_share():
     assert m * d // 16 > 200_000
     X = rng.integers(0, 6, (m, d)).astype(np.float32)
     X[:, 100:180] = np.where(rng.random((m, 1)) < 0.2, X[:, 100:180], 2)
-    data = TreeData(X, labels(m, 3, rng), 3, np.ones(m))
+    data = TreeData(X, labels(m, 3, rng), 3, sample_weight=np.ones(m))
     assert data.tiles.tile_skip.any()
     S = remainders(data, rng).astype(np.float32)
-    scale = scales(data, S, [(1, -1)], False, 1)
+    scale = scales(data, S, [(1, -1)], counts=False, cell_words=1)
     one = grow(data, S, [(1, -1)], cell_words=1, scale=scale)
     for n_threads, pool in ((2, True), (8, True), (8, False)):
         assert identical(
             grow(data, S, [(1, -1)], cell_words=1, scale=scale, n_threads=n_threads, pool=pool), one
         )
-    check(data, X, S, [(1, -1)], cell_words=1, max_leaves=3)
+    check(data, X, S, jobs=[(1, -1)], cell_words=1, max_leaves=3)
 
 
 @pytest.mark.parametrize("pool", [True, False])
@@ -773,10 +796,10 @@ def test_trees_in_parallel(pool):
     """Fewer, as many and more trees than threads."""
     rng = np.random.default_rng(16)
     X, y = skewed_setting(rng)
-    data = TreeData(X, y, 3, np.ones(len(y)))
+    data = TreeData(X, y, 3, sample_weight=np.ones(len(y)))
     S = remainders(data, rng).astype(np.float32)
     for jobs in ([(0, -1)], [(0, -1), (2, 1)], all_pairs(3)):
-        scale = scales(data, S, jobs, False, 1)
+        scale = scales(data, S, jobs, counts=False, cell_words=1)
         one = grow(data, S, jobs, cell_words=1, scale=scale)
         for n_threads in (2, 3, 8, 64):
             assert identical(
@@ -802,7 +825,9 @@ def test_softmax(real, K):
         S, sums = np.empty((K, m), dtype=real), np.empty((len(own), K, 2, 2), dtype=np.int64)
         units = units_in_parts(weight.max(initial=1), m)
         for n_threads in (1, 3):
-            class_loss.softmax(F, starts, own, weight, S, units[1], sums, n_threads)
+            class_loss.softmax(
+                F, starts, own, weight=weight, S=S, magic=units[1], sums=sums, n_threads=n_threads
+            )
             rtol, tiny = (1e-6, 1e-30) if real is np.float32 else (1e-13, 1e-290)
             likely = expected > tiny
             # Differences of scores are rounded to float32 before the exponential: their error grows with them.
@@ -840,7 +865,7 @@ def test_gradients_are_derivatives_of_the_loss(counts):
     rng = np.random.default_rng(17)
     m, K, e = 12, 4, 1e-4
     weight = rng.exponential(size=m) + 0.1
-    data = TreeData(np.arange(m)[:, None].astype(float), np.arange(m) % K, K, weight)
+    data = TreeData(np.arange(m)[:, None].astype(float), np.arange(m) % K, K, sample_weight=weight)
     state = state_of(data, counts=counts, max_leaves=2, min_samples_leaf=0)
     F = rng.normal(size=(m, K))
     state.restart(F)
@@ -902,11 +927,11 @@ def setting(m, d, K, seed):
 )
 @pytest.mark.parametrize("repeats", [1, 60])
 def test_losses_with_each_base_class(K, weighted, max_leaves, scale, repeats):
-    X, y, weight = setting(600 if max_leaves > 256 else 300, 4, K, 18)
+    X, y, weight = setting(600 if max_leaves > 256 else 300, 4, K, seed=18)
     X, y, weight = (
         np.concatenate([a] * repeats) for a in (X, y, weight if weighted else np.ones(len(y)))
     )
-    data = TreeData(X, y, K, weight)
+    data = TreeData(X, y, K, sample_weight=weight)
     assert data.dtype == (np.float64 if repeats == 1 else np.float32)
     state = state_of(data, max_leaves=max_leaves)
     F = np.random.default_rng(1).normal(size=(len(y), K)) * scale
@@ -938,7 +963,7 @@ def test_losses_with_each_base_class(K, weighted, max_leaves, scale, repeats):
 
 def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatch):
     K, m, small = 40, 5000, {"n_estimators": 2, "max_leaf_nodes": 2}
-    X, y, _ = setting(m, 4, K, 21)
+    X, y, _ = setting(m, 4, K, seed=21)
     numbers = {1: 39, 2: 77, 3: 114, None: 780}  # trees of so many candidates, None for all
     size = {n: Grown.bytes_of(numbers[n], 2, m) for n in numbers}
     grown = Grown.empty(780, 2, m)
@@ -980,7 +1005,7 @@ def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatc
 def test_leaves_of_one_and_of_two_bytes(cls, m, monkeypatch):
     """Up to 256 leaves are numbered in one byte; more need two, and the scores while training stay the model's."""
     K = 3
-    X, y, _ = setting(m, 6, K, 23)
+    X, y, _ = setting(m, 6, K, seed=23)
     seen = []
     refresh = ClassTrees.refresh
 
@@ -1009,9 +1034,9 @@ def test_leaves_of_one_and_of_two_bytes(cls, m, monkeypatch):
 @pytest.mark.parametrize("counts", [False, True])
 def test_trees_of_swapped_classes_are_negatives(counts, repeats):
     """K (K - 1) / 2 trees serve all base classes: those of (b, k) are the negatives of those of (k, b)."""
-    X, y, weight = setting(250, 4, 4, 19)
+    X, y, weight = setting(250, 4, 4, seed=19)
     X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight))
-    data = TreeData(X, y, 4, weight)
+    data = TreeData(X, y, 4, sample_weight=weight)
     state = state_of(data, counts=counts)
     state.restart(np.random.default_rng(2).normal(size=(len(y), 4)))
     pairs = list(itertools.permutations(range(4), 2))
@@ -1047,12 +1072,12 @@ def rounds_of(model):
 def boosting(model, X, y, weight, **options):
     """The twin for a fitted model."""
     K = len(model.classes_)
-    data = TreeData(X, y, K, weight)
+    data = TreeData(X, y, K, sample_weight=weight)
     return twin.Boosting(
         twin.View(data, X),
         data.y,
         data.weight,
-        K,
+        n_classes=K,
         counts="mart" in model.algorithm,
         shrinkage=model.learning_rate,
         max_leaves=model.max_leaf_nodes,
@@ -1072,13 +1097,13 @@ def boosting(model, X, y, weight, **options):
 def test_plain_rounds_equal_the_twins(cls, K, bounds):
     if "min_hessian_leaf" in bounds and cls is MartClassifier:
         pytest.skip("mart's gains divide by weights: it has no bound of second derivatives")
-    X, y, weight = setting(260, 4, K, 20)
+    X, y, weight = setting(260, 4, K, seed=20)
     options = {"n_estimators": 4, "max_leaf_nodes": 6, "learning_rate": 0.3, "min_samples_leaf": 5}
     model = cls(**options, **bounds).fit(X, y, weight)
     assert (
         not bounds or model.model_.to_bytes() != cls(**options).fit(X, y, weight).model_.to_bytes()
     )
-    naive = boosting(model, X, y, weight, **bounds)
+    naive = boosting(model, X, y, weight=weight, **bounds)
     for found in rounds_of(model):
         same_round(found, naive.plain_round())
     assert (model.history_["base"] == -1).all()
@@ -1092,7 +1117,7 @@ def test_plain_rounds_equal_the_twins(cls, K, bounds):
 @pytest.mark.part(6)
 def test_adaptive_rounds_equal_the_twins(cls, K, gap, s, warmup):
     """Searches written out: each base class, K - 1 trees for each, and copies of the scores."""
-    X, y, weight = setting(200, 4, K, 21 + gap)
+    X, y, weight = setting(200, 4, K, seed=21 + gap)
     rounds = 5 if K == 3 else 4
     model = cls(
         n_estimators=rounds,
@@ -1103,7 +1128,7 @@ def test_adaptive_rounds_equal_the_twins(cls, K, gap, s, warmup):
         warmup_rounds=warmup,
     )
     model.fit(X, y, weight)
-    naive = boosting(model, X, y, weight)
+    naive = boosting(model, X, y, weight=weight)
     base = None
     for t, found in enumerate(rounds_of(model)):
         if t < warmup:
@@ -1122,7 +1147,7 @@ def test_adaptive_rounds_equal_the_twins(cls, K, gap, s, warmup):
 
 @pytest.mark.parametrize("cls", BASED)
 def test_all_candidates_are_no_restriction(cls):
-    X, y, weight = setting(300, 4, 4, 30)
+    X, y, weight = setting(300, 4, 4, seed=30)
     one = cls(n_estimators=6, gap=2).fit(X, y, weight)
     for s in (4, 9):
         other = cls(n_estimators=6, gap=2, n_candidates=s).fit(X, y, weight)
@@ -1132,7 +1157,7 @@ def test_all_candidates_are_no_restriction(cls):
 
 @pytest.mark.parametrize("cls", BASED)
 def test_the_base_class_stays_between_searches(cls):
-    X, y, weight = setting(400, 5, 5, 31)
+    X, y, weight = setting(400, 5, 5, seed=31)
     base = (
         cls(n_estimators=23, gap=4, warmup_rounds=3, max_leaf_nodes=5)
         .fit(X, y, weight)
@@ -1147,7 +1172,7 @@ def test_the_base_class_stays_between_searches(cls):
 @pytest.mark.parametrize("cls", BASED)
 @pytest.mark.parametrize("repeats", [1, 40])
 def test_scores_sum_to_zero(cls, repeats):
-    X, y, weight = setting(300, 4, 5, 32)
+    X, y, weight = setting(300, 4, 5, seed=32)
     X, y = np.concatenate([X] * repeats), np.concatenate([y] * repeats)
     scores = cls(n_estimators=30, gap=3, max_leaf_nodes=6).fit(X, y).model_.raw_scores(X)
     assert abs(scores).max() > 0.5
@@ -1157,15 +1182,15 @@ def test_scores_sum_to_zero(cls, repeats):
 @pytest.mark.parametrize(("cls", "based"), list(zip(PLAIN, BASED, strict=True)))
 def test_two_classes(cls, based):
     """With two classes the base class makes no difference: one tree a round, either way binary boosting."""
-    X, y, weight = setting(300, 4, 2, 33)
+    X, y, weight = setting(300, 4, 2, seed=33)
     options = {"n_estimators": 8, "max_leaf_nodes": 6, "learning_rate": 0.3}
     one = cls(**options).fit(X, y, weight)
     for extra in ({}, {"gap": 1}, {"n_candidates": 1}, {"warmup_rounds": 3}):
         other = based(**options, **extra).fit(X, y, weight)
         np.testing.assert_array_equal(other.model_.raw_scores(X), one.model_.raw_scores(X))
     assert len(one.model_.ensemble) == 8
-    plain, base0 = boosting(one, X, y, weight), boosting(one, X, y, weight)
-    rows = TreeData(X, y, 2, weight).rows
+    plain, base0 = boosting(one, X, y, weight=weight), boosting(one, X, y, weight=weight)
+    rows = TreeData(X, y, 2, sample_weight=weight).rows
     for t in range(1, 9):
         plain.plain_round()
         base0.base_round([0])
@@ -1183,7 +1208,7 @@ def test_two_classes(cls, based):
 @pytest.mark.part(3)
 def test_integer_weights_are_repeated_rows(cls, repeats, min_samples_leaf):
     rng = np.random.default_rng(34)
-    X, y, _ = setting(300, 4, 3, 34)
+    X, y, _ = setting(300, 4, 3, seed=34)
     X, y = np.concatenate([X] * repeats), np.concatenate([y] * repeats)
     X = X + rng.normal(size=X.shape) * 0.3 if repeats > 1 else X
     times = rng.integers(1, 5, len(y))
@@ -1253,7 +1278,7 @@ def leaf_weights(model, X, weight):
 @pytest.mark.part(2)
 def test_leaves_weigh_enough(cls, repeats):
     """min_samples_leaf bounds sums of weights (over their mean where it is small), not of second derivatives."""
-    X, y, _ = setting(300, 4, 3, 42)
+    X, y, _ = setting(300, 4, 3, seed=42)
     X, y = np.concatenate([X] * repeats), np.concatenate([y] * repeats)
     X = X + np.random.default_rng(42).normal(size=X.shape) * 0.3
     rng = np.random.default_rng(43)
@@ -1278,7 +1303,7 @@ def test_leaves_weigh_enough(cls, repeats):
 @pytest.mark.parametrize("repeats", [1, 40])
 @pytest.mark.part(2)
 def test_a_bound_below_all_weights_is_none(cls, repeats):
-    X, y, weight = (np.concatenate([a] * repeats) for a in setting(300, 4, 3, 44))
+    X, y, weight = (np.concatenate([a] * repeats) for a in setting(300, 4, 3, seed=44))
     X = X + np.random.default_rng(44).normal(size=X.shape) * 0.1
     options = {"n_estimators": 15, "max_leaf_nodes": 30, "learning_rate": 1.0}
     for w in (weight, weight * 1e-7, np.full(len(y), 1e5)):
@@ -1294,7 +1319,7 @@ def test_integer_weights_are_counted_exactly(counted):
     rng = np.random.default_rng(45)
     for m in (50, 333, 901):
         weight = rng.integers(1, 9, m).astype(float)
-        data = TreeData(rng.normal(size=(m, 1)), labels(m, 2, rng), 2, weight)
+        data = TreeData(rng.normal(size=(m, 1)), labels(m, 2, rng), 2, sample_weight=weight)
         for least in (1, 3, 10):
             units = Quantiser(data, counted, least)
             assert units.least == least * units.per_count
@@ -1306,9 +1331,9 @@ def test_integer_weights_are_counted_exactly(counted):
 def test_classes_that_are_all_but_certain(counts, repeats):
     """Own probabilities of 1 up to rounding must not hide the tiny ones of the other rows, which set the units."""
     rng = np.random.default_rng(46)
-    X, y, _ = setting(300, 4, 3, 46)
+    X, y, _ = setting(300, 4, 3, seed=46)
     X, y = np.concatenate([X] * repeats), np.concatenate([y] * repeats)
-    data = TreeData(X, y, 3, np.ones(len(y)))
+    data = TreeData(X, y, 3, sample_weight=np.ones(len(y)))
     state = state_of(data, counts=counts)
     y = data.y
     for far in (20.0, 37.0, 60.0):
@@ -1323,7 +1348,7 @@ def test_classes_that_are_all_but_certain(counts, repeats):
         jobs = [(0, -1), (1, -1), (0, 1)]
         grown = state.grow(jobs, 1.0, *NONE)
         for j, (k, b) in enumerate(jobs):
-            g, h = (a.astype(float) for a in twin.gradients(state.S, y, k, b))
+            g, h = (a.astype(float) for a in twin.gradients(state.S, y, k, b=b))
             n_leaves = grown.n_splits[j] + 1
             # Class 0 alone has g = h or g = -h in every row. A node of one sign then gains by rounding only, and so do
             # rows of the other sign where these are so small that their h has become one unit.
@@ -1342,7 +1367,7 @@ def test_classes_that_are_all_but_certain(counts, repeats):
 
 @pytest.mark.parametrize("cls", [MartClassifier, ABCLogitBoostClassifier])
 def test_samples_are_drawn_anew_every_round(cls, monkeypatch):
-    X, y, weight = setting(300, 6, 3, 47)
+    X, y, weight = setting(300, 6, 3, seed=47)
     samples = []
     grow = ClassTrees.grow
     monkeypatch.setattr(
@@ -1378,7 +1403,7 @@ VARIANTS = [
 @pytest.mark.part(7)
 def test_warm_start_in_parts(cls, extra, repeats):
     """Cut in the middle of a gap; the bytes are those of one go."""
-    X, y, weight = setting(300, 4, 4, 35)
+    X, y, weight = setting(300, 4, 4, seed=35)
     X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight))
     options = {"max_leaf_nodes": 5, "random_state": 3, **extra}
     if cls in BASED:
@@ -1397,7 +1422,7 @@ def test_warm_start_in_parts(cls, extra, repeats):
 @pytest.mark.parametrize("extra", VARIANTS, ids=str)
 @pytest.mark.parametrize("repeats", [1, 40])
 def test_training_scores_are_the_models(cls, extra, repeats):
-    X, y, weight = setting(300, 4, 3, 36)
+    X, y, weight = setting(300, 4, 3, seed=36)
     X, y, weight = (np.concatenate([a] * repeats) for a in (X, y, weight))
     rounds = []
 
@@ -1418,7 +1443,7 @@ def test_training_scores_are_the_models(cls, extra, repeats):
 def test_any_number_of_threads_gives_the_same_bytes(cls, K, monkeypatch):
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     rng = np.random.default_rng(37)
-    X, y, weight = (np.concatenate([a] * 40) for a in setting(300, 4, K, 37))
+    X, y, weight = (np.concatenate([a] * 40) for a in setting(300, 4, K, seed=37))
     X = np.hstack([X + rng.normal(size=X.shape).round(1), blocks(len(y), rng, 2)])
     options = {"max_leaf_nodes": 7, "random_state": 1, **({"gap": 2} if cls in BASED else {})}
     models = [
@@ -1457,8 +1482,8 @@ def test_stops_at_machine_accuracy(cls, repeats):
 
 @pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
 def test_early_stopping_keeps_the_best_round(cls):
-    X, y, _ = setting(260, 4, 3, 39)
-    X_val, y_val, _ = setting(200, 4, 3, 39)
+    X, y, _ = setting(260, 4, 3, seed=39)
+    X_val, y_val, _ = setting(200, 4, 3, seed=39)
     rng = np.random.default_rng(0)
     y_val = np.where(rng.random(200) < 0.3, rng.integers(0, 3, 200), y_val)
     X_val = X_val + rng.normal(size=X_val.shape)
@@ -1531,18 +1556,18 @@ def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
     model = LogitBoostClassifier(n_estimators=1, max_leaf_nodes=20, min_samples_leaf=0).fit(
         X, y, weight
     )
-    data = TreeData(X, y, K, weight)
+    data = TreeData(X, y, K, sample_weight=weight)
     view = twin.View(data, X)
     cell_words = 2 if data.dtype == np.float64 else 1
     S = twin.remaining(np.full((K, len(y)), 1 / K), data.y).astype(data.dtype)
-    scale = scales(data, S, [(cls, -1)], False, cell_words)[0]
+    scale = scales(data, S, [(cls, -1)], counts=False, cell_words=cell_words)[0]
     ints = twin.rounded(*twin.gradients(S, data.y, cls), data.weight, False, scale, cell_words)
     tree = twin.grow(view, *ints, real=data.dtype.type, h_error=1.0)
     column, threshold, nan_left, right = list(model.model_.ensemble.each())[cls][:4]
     arrays = {"column": column.tolist(), "nan_left": nan_left.tolist(), "right": right.tolist()}
     same_tree({**arrays, "threshold": threshold}, tree)
     agreed = 0
-    lightgbms = lightgbms_splits(X, y, weight, K, cls)
+    lightgbms = lightgbms_splits(X, y, weight, K=K, cls=cls)
     n_splits = len(tree.splits)
     for (node, other_leaves), theirs in zip(tree.splits, lightgbms[:n_splits], strict=True):
         gain = node.best.gain
@@ -1567,7 +1592,7 @@ def compare_with_lightgbm(X, y, weight, K, cls, tolerance=1e-5):
 def test_first_tree_is_lightgbms():
     X, y = load_digits(return_X_y=True)
     weight = np.random.default_rng(40).integers(1, 1000, len(y)).astype(float)
-    assert [compare_with_lightgbm(X, y, weight, 10, cls) for cls in (0, 3, 8)] == [14, 19, 19]
+    assert [compare_with_lightgbm(X, y, weight, K=10, cls=cls) for cls in (0, 3, 8)] == [14, 19, 19]
 
 
 @pytest.mark.slow
@@ -1585,7 +1610,7 @@ def test_first_trees_are_lightgbms_on_real_data(data_folder, name, K):
     X = np.round(X * (1 if abs(X).max() > 1 else 100))
     y = np.unique(part.y, return_inverse=True)[1]
     weight = np.random.default_rng(41).integers(1, 1000, len(y)).astype(float)
-    agreed = [compare_with_lightgbm(X, y, weight, K, cls, 1e-3) for cls in range(K)]
+    agreed = [compare_with_lightgbm(X, y, weight, K=K, cls=cls, tolerance=1e-3) for cls in range(K)]
     assert sum(agreed) > 5 * K, agreed
 
 
@@ -1597,12 +1622,16 @@ def with_categories(m, levels, rng, weight=None, K=3):
     X = rng.integers(0, [levels, 2, levels, 7], (m, 4)).astype(np.float64)
     X[rng.random(X.shape) < [0.1, 0, 0, 0.3]] = np.nan
     y = (np.nan_to_num(X[:, 0], nan=3) * 7 % K + rng.integers(0, 2, m)).astype(int) % K
-    return X, TreeData(X, y, K, np.ones(m) if weight is None else weight, categorical=(0, 1, 2))
+    return X, TreeData(
+        X, y, K, sample_weight=np.ones(m) if weight is None else weight, categorical=(0, 1, 2)
+    )
 
 
 def levels_of(data, unit, most, share=1.0):
     uniform = (data.weight == data.weight[0]).all()
-    return least_levels(data, np.ones(0) if uniform else data.weight, share, unit, most, 1.0)
+    return least_levels(
+        data, np.ones(0) if uniform else data.weight, share, units=unit, most=most, bound_scale=1.0
+    )
 
 
 @pytest.mark.parametrize(("values", "m"), [(2, 250), (10**6, 600), (255, 500), (40, 300)])
@@ -1619,7 +1648,7 @@ def test_drawn_features_alone(values, m, words, weighted):
     y = (
         np.nan_to_num(X[:, 0], nan=values) + np.nan_to_num(X[:, 3]) + rng.random(m) * values
     ).astype(int) % 3
-    data = TreeData(X, y, 3, rng.integers(1, 4, m) / 2.0 if weighted else np.ones(m))
+    data = TreeData(X, y, 3, sample_weight=rng.integers(1, 4, m) / 2.0 if weighted else np.ones(m))
     if words == 1 and data.columns.codes.itemsize == 2:
         pytest.skip("codes of two bytes have cells of two words")
     S = remainders(data, rng).astype(np.float64 if words == 2 else np.float32)
@@ -1648,10 +1677,10 @@ def test_drawn_features_alone(values, m, words, weighted):
             },
         )
     ):
-        check(data, X, S, jobs, key=key, **{"share": 0.1, **more}, **shared)
-        check(data, X, ties, jobs, key=key, **{"share": 0.1, **more}, **shared)
+        check(data, X, S, jobs=jobs, key=key, **{"share": 0.1, **more}, **shared)
+        check(data, X, ties, jobs=jobs, key=key, **{"share": 0.1, **more}, **shared)
     if words == 2:
-        assert check(data, X, S, jobs, counts=True, key=9, share=0.2, **shared)
+        assert check(data, X, S, jobs=jobs, counts=True, key=9, share=0.2, **shared)
 
 
 @pytest.mark.parametrize(("real", "words"), [(np.float64, 2), (np.float32, 2)])
@@ -1661,31 +1690,39 @@ def test_drawn_features_alone(values, m, words, weighted):
 def test_sets_of_categories(real, words, most, levels):
     rng = np.random.default_rng(levels)
     weight = rng.integers(1, 4, 600) / 2.0 if levels == 40 else None
-    X, data = with_categories(600, levels, rng, weight)
+    X, data = with_categories(600, levels, rng, weight=weight)
     S = remainders(data, rng).astype(real)
     jobs, shared = (
         [(0, -1), (2, 1), (1, 2)],
         {"cell_words": words, "modes": [(True, 1), (False, 3)]},
     )
-    unit = scales(data, S, jobs, False, words)[0, 2]
+    unit = scales(data, S, jobs, counts=False, cell_words=words)[0, 2]
     least = levels_of(data, unit, most)
     for counts in (False, True):
-        assert check(data, X, S, jobs, counts=counts, least_levels=least, **shared)
+        assert check(data, X, S, jobs=jobs, counts=counts, least_levels=least, **shared)
     more = {"l2": 0.5, "min_hessian": 1.0, "min_gain": 1e-3}
     sample = np.sort(rng.choice(600, 350, replace=False))
     assert check(
-        data, X, S, jobs, least_levels=least, least=int(2 * unit), sample=sample, **more, **shared
+        data,
+        X,
+        S,
+        jobs=jobs,
+        least_levels=least,
+        least=int(2 * unit),
+        sample=sample,
+        **more,
+        **shared,
     )
-    assert check(data, X, S, jobs, least_levels=least, share=0.5, key=9, max_depth=3, **shared)
-    assert check(data, X, S, jobs, least_levels=least, level_cost=0.5, **shared)
+    assert check(data, X, S, jobs=jobs, least_levels=least, share=0.5, key=9, max_depth=3, **shared)
+    assert check(data, X, S, jobs=jobs, least_levels=least, level_cost=0.5, **shared)
     active = (data.column < 2).astype(np.uint8)
-    check(data, X, S, jobs, least_levels=least, active=active, **shared)
+    check(data, X, S, jobs=jobs, least_levels=least, active=active, **shared)
     found = grow(
         data,
         S,
         jobs,
         cell_words=words,
-        scale=scales(data, S, jobs, False, words),
+        scale=scales(data, S, jobs, counts=False, cell_words=words),
         least_levels=least,
     )
     assert all(any(tree["subsets"]) or levels == 2 for tree in found)
@@ -1707,7 +1744,7 @@ def test_nasty_categories():
         ]
     )
     X[y == 1, 1] = np.nan
-    data = TreeData(X, y, 3, np.ones(m), categorical=range(5))
+    data = TreeData(X, y, 3, sample_weight=np.ones(m), categorical=range(5))
     for S in (
         np.full((3, m), 0.0),
         twin.remaining(np.full((3, m), 1 / 3), data.y),
@@ -1715,8 +1752,10 @@ def test_nasty_categories():
     ):
         for most in (0, 15, 1e9):
             jobs = all_pairs(3)
-            unit = scales(data, S + 1e-9, jobs, False, 2)[0, 2]
-            check(data, X, S + 1e-9, jobs, cell_words=2, least_levels=levels_of(data, unit, most))
+            unit = scales(data, S + 1e-9, jobs, counts=False, cell_words=2)[0, 2]
+            check(
+                data, X, S + 1e-9, jobs=jobs, cell_words=2, least_levels=levels_of(data, unit, most)
+            )
 
 
 @pytest.mark.parametrize(("counts", "edge"), [(False, False), (True, False), (False, True)])
@@ -1725,10 +1764,10 @@ def test_the_best_of_all_sets(counts, edge):
     for n_levels in range(2, 11):
         X = rng.integers(0, n_levels, (400, 1)).astype(np.float64)
         X[rng.random(400) < 0.1] = np.nan if n_levels > 5 else 0.0
-        data = TreeData(X, labels(400, 2, rng), 2, np.ones(400), categorical=(0,))
+        data = TreeData(X, labels(400, 2, rng), 2, sample_weight=np.ones(400), categorical=(0,))
         S = remainders(data, rng)
-        scale = scales(data, S, [(1, 0)], counts, 2)[0]
-        g, h, n = twin.rounded(*twin.gradients(S, data.y, 1, 0), data.weight, counts, scale, 2)
+        scale = scales(data, S, [(1, 0)], counts=counts, cell_words=2)[0]
+        g, h, n = twin.rounded(*twin.gradients(S, data.y, 1, b=0), data.weight, counts, scale, 2)
         if edge:
             limit, unit = 2.0**40, 2.0**-20
             A = np.round(rng.normal(size=(1, 400, 1)) * 1000) * unit

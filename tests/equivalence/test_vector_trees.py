@@ -113,7 +113,13 @@ def gain_bounds(loss, settings):
 
 
 def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categorical=(), **options):
-    data = TreeData(X, y, K, np.ones(len(y)) if weight is None else weight, categorical=categorical)
+    data = TreeData(
+        X,
+        y,
+        K,
+        sample_weight=np.ones(len(y)) if weight is None else weight,
+        categorical=categorical,
+    )
     if name == "logistic":
         more = np.random.default_rng(seed).random((data.n_rows, K)) < 0.1
         data.labels = np.eye(K, dtype=np.uint8)[data.y] | more.astype(np.uint8)
@@ -133,7 +139,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
     pool = max(1, round(settings.get("max_features_tree", 1.0) * len(bins)))
     draws = settings["max_features"] < 1 or pool < len(bins) or settings.get("subsample", 1.0) < 1
     for key in (seed, 2**63 + 17 * seed)[: 1 + draws]:
-        results = [grown(data, loss, trees, key) for loss, trees in learners]
+        results = [grown(data, loss, trees, key=key) for loss, trees in learners]
         A, trees = results[0][2], learners[0][1]
         on = trees._searched
         take = max(1, round(settings["max_features"] * pool))
@@ -142,19 +148,19 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
             bins,
             data.columns.n_bins,
             data.columns.has_missing,
-            A,
-            on.lanes,
-            on.n_columns,
-            key,
-            take,
-            settings["max_leaves"],
-            settings["max_depth"],
-            loss.least(settings["min_samples_leaf"]),
-            settings.get("subsample", 1.0),
-            pool,
-            least / on.gain_unit,
-            learners[0][1]._least_levels,
-            data.row_number,
+            A=A,
+            lanes=on.lanes,
+            n_classes=on.n_columns,
+            key=key,
+            take=take,
+            max_leaves=settings["max_leaves"],
+            max_depth=settings["max_depth"],
+            least=loss.least(settings["min_samples_leaf"]),
+            share=settings.get("subsample", 1.0),
+            pool=pool,
+            min_gain=least / on.gain_unit,
+            least_levels=learners[0][1]._least_levels,
+            number=data.row_number,
             level_cost=learners[0][1]._level_cost() / on.gain_unit,
             row_error=on.row_error,
             rows_per_weight=on.rows_per_weight,
@@ -353,7 +359,7 @@ def test_categories_in_sums_of_64_bits(monkeypatch):
 def test_rows_are_moved_where_it_pays(monkeypatch):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 2000)
-    columns = TreeData(rng.normal(size=(2000, 17)), y, 3, np.ones(2000)).columns
+    columns = TreeData(rng.normal(size=(2000, 17)), y, 3, sample_weight=np.ones(2000)).columns
     size, numbers = columns.codes.nbytes, 2000 * 4 * 5
     assert columns.places(17, 255, 4) is None
     monkeypatch.setattr(tree_layouts, "MOVED_BYTES", size)
@@ -377,7 +383,7 @@ def test_new_features_and_thresholds_lower_gains(kind, sparse):
     m, K = 300, 5
     X, y = features(kind, rng, m), np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
     X[(rng.random(X.shape) < 0.5) & sparse] = 0
-    data = TreeData(scipy.sparse.csr_matrix(X) if sparse else X, y, K, np.ones(m))
+    data = TreeData(scipy.sparse.csr_matrix(X) if sparse else X, y, K, sample_weight=np.ones(m))
     columns, bins, first = data.columns, bins_of(data, X), data.columns.threshold_ptr
     marked = rng.random(len(columns.threshold)) < 0.1
     feature = np.repeat(columns.column, np.diff(first))[marked]
@@ -385,7 +391,7 @@ def test_new_features_and_thresholds_lower_gains(kind, sparse):
     reuse = Reuse(columns, 0.3, 0.4)
     reuse.mark(feature[on], columns.threshold[marked][on])
     loss, trees = learner(data, "softmax", rng=rng, reuse=reuse)
-    splits, leaf, A = grown(data, loss, trees, 7)
+    splits, leaf, A = grown(data, loss, trees, key=7)
     used = [
         set(np.flatnonzero(reuse._used[a:b]).tolist())
         for a, b in zip(first, first[1:], strict=False)
@@ -394,14 +400,14 @@ def test_new_features_and_thresholds_lower_gains(kind, sparse):
         bins,
         columns.n_bins,
         columns.has_missing,
-        A,
-        trees._searched.lanes,
-        trees._searched.n_columns,
-        7,
-        max(1, round(0.5 * len(bins))),
-        12,
-        None,
-        loss.least(2),
+        A=A,
+        lanes=trees._searched.lanes,
+        n_classes=trees._searched.n_columns,
+        key=7,
+        take=max(1, round(0.5 * len(bins))),
+        max_leaves=12,
+        max_depth=None,
+        least=loss.least(2),
         worth=reuse._worth,
         used=used,
         new_worth=0.6,
@@ -480,10 +486,10 @@ def test_a_class_without_rows_and_a_thousand_classes():
 
 def test_nothing_to_split():
     rng = np.random.default_rng(4)
-    data = TreeData(np.ones((5, 2)), np.arange(5) % 2, 2, np.ones(5))
+    data = TreeData(np.ones((5, 2)), np.arange(5) % 2, 2, sample_weight=np.ones(5))
     loss, trees = learner(data, "softmax")
     assert trees.fit(1) is None
-    data = TreeData(np.array([[1.0]]), np.array([0]), 2, np.ones(1))
+    data = TreeData(np.array([[1.0]]), np.array([0]), 2, sample_weight=np.ones(1))
     assert learner(data, "softmax")[1].fit(1) is None
     y = rng.integers(0, 2, 30)
     check(np.repeat(y[:, None], 2, axis=1).astype(float), y, 2)  # pure after one split
@@ -494,23 +500,23 @@ def test_two_classes_are_a_binary_mart_tree():
     rng = np.random.default_rng(6)
     m = 300
     X, y = features("continuous", rng, m), rng.integers(0, 2, m)
-    data = TreeData(X, y, 2, np.ones(m))
+    data = TreeData(X, y, 2, sample_weight=np.ones(m))
     loss, trees = learner(data, "softmax", rng=rng, max_features=1.0)
-    splits, leaf, A = grown(data, loss, trees, 1)
+    splits, leaf, A = grown(data, loss, trees, key=1)
     one_class = aligned_zeros((m, 4), np.int64)
     one_class[:, 1:3] = A[:, 1:3]
     expected, expected_leaf = twin.grow(
         bins_of(data, X),
         data.columns.n_bins,
         data.columns.has_missing,
-        one_class,
-        4,
-        2,
-        1,
-        data.n_features,
-        12,
-        None,
-        2,
+        A=one_class,
+        lanes=4,
+        n_classes=2,
+        key=1,
+        take=data.n_features,
+        max_leaves=12,
+        max_depth=None,
+        least=2,
     )
     assert [s[:4] for s in splits] == [s[:4] for s in expected]
     np.testing.assert_array_equal(leaf, expected_leaf)
@@ -524,7 +530,7 @@ def test_gradients(m, K):
     """Of the twin, those of numerical differences; of the kernel, those of the twin; with restarts and steps."""
     rng = np.random.default_rng(m + K)
     y = rng.integers(0, K, m)
-    data = TreeData(rng.normal(size=(m, 1)), y, K, 10.0 ** rng.uniform(-1, 1, m))
+    data = TreeData(rng.normal(size=(m, 1)), y, K, sample_weight=10.0 ** rng.uniform(-1, 1, m))
     loss = LOSSES["softmax"].rows(data, 1)
     F = 2 * rng.normal(size=(m, K))
     loss.start(F)
@@ -563,7 +569,7 @@ def test_leaf_steps(K):
     rng = np.random.default_rng(K)
     m = 150
     X, y = features("continuous", rng, m), np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-    data = TreeData(X, y, K, 10.0 ** rng.uniform(-1, 1, m))
+    data = TreeData(X, y, K, sample_weight=10.0 ** rng.uniform(-1, 1, m))
     loss, trees = learner(data, "softmax", max_leaves=5, leaf_step="full")
     F = rng.normal(size=(m, K))
     loss.start(F)
@@ -595,25 +601,27 @@ def test_splits_in_directions(kind, options):
     y = np.concatenate([np.arange(20), rng.integers(0, 20, 380)])
     weight = rng.random(400) + 0.1
     for name in ("softmax", "logistic"):
-        check(features(kind, rng, 400), y, 20, name, weight=weight, n_threads=(1, 2), **options)
+        check(
+            features(kind, rng, 400), y, 20, name=name, weight=weight, n_threads=(1, 2), **options
+        )
 
 
 @pytest.mark.parametrize(("K", "n"), [(2, 1), (3, 2), (11, 4), (40, 16), (1000, 33)])
 def test_directions_are_half_of_one_sign_and_half_of_the_other(K, n):
     for key in (0, 5, 2**64 - 1):
-        signs = _vector_loss.half_signs(key, K, n, n + 3)
-        np.testing.assert_array_equal(signs, twin.half_signs(key, K, n, n + 3))
+        signs = _vector_loss.half_signs(key, K, n, width=n + 3)
+        np.testing.assert_array_equal(signs, twin.half_signs(key, K, n, width=n + 3))
         assert ((signs > 0).sum(axis=0)[:n] == K // 2).all() and not signs[:, n:].any()
     assert (
-        _vector_loss.half_signs(1, K, n, n) != _vector_loss.half_signs(2, K, n, n)
+        _vector_loss.half_signs(1, K, n, width=n) != _vector_loss.half_signs(2, K, n, width=n)
     ).any() or K == 2
 
 
 @pytest.mark.parametrize(("K", "n"), [(2, 1), (3, 2), (40, 16), (1000, 33)])
 def test_directions_of_any_signs(K, n):
     for key in (0, 5, 2**64 - 1):
-        signs = _vector_loss.any_signs(key, K, n, n + 3)
-        np.testing.assert_array_equal(signs, twin.any_signs(key, K, n, n + 3))
+        signs = _vector_loss.any_signs(key, K, n, width=n + 3)
+        np.testing.assert_array_equal(signs, twin.any_signs(key, K, n, width=n + 3))
     if K == 1000:
         shares = (signs[:, :n] > 0).mean(axis=0)
         assert (np.abs(shares - 0.5) < 0.07).all() and len(set(shares)) > 10
@@ -622,12 +630,12 @@ def test_directions_of_any_signs(K, n):
 @pytest.mark.parametrize(("K", "n"), [(5, 2), (20, 16), (20, 17), (20, 19), (300, 31), (1000, 40)])
 def test_a_class_has_directions_in_one_block(K, n):
     rng = np.random.default_rng(0)
-    data = TreeData(rng.normal(size=(K, 1)), np.arange(K), K, np.ones(K), n_threads=1)
+    data = TreeData(rng.normal(size=(K, 1)), np.arange(K), K, sample_weight=np.ones(K), n_threads=1)
     directions = LOSSES["softmax"].rows(data, 1).directions(n)
     for key in (0, 2**64 - 1):
         P = directions.draw(key)
         np.testing.assert_array_equal(
-            P, twin.directions(key, K, n, directions.width, directions.lanes)
+            P, twin.directions(key, K, n, width=directions.width, lanes=directions.lanes)
         )
         used = (P.reshape(K, -1, directions.lanes) != 0).any(axis=2)
         assert (used.sum(axis=1) == 1).all()
@@ -658,7 +666,9 @@ def test_gradients_in_directions(m, K, lanes, blocks, sizes):
         out = [aligned_zeros(expected.shape, np.float32) for _ in range(2)]
         unit = unit_of(200 * weight.max(initial=1), m)
         sums = [
-            _vector_loss.project(G, P, weight, lanes, magic_of(unit), to, n)
+            _vector_loss.project(
+                G, P, weight, lanes=lanes, magic=magic_of(unit), out=to, n_threads=n
+            )
             for to, n in zip(out, (1, 3), strict=True)
         ]
         np.testing.assert_array_equal(out[0], expected)
@@ -737,10 +747,20 @@ def test_leaf_sums_of_large_leaves(weighted):
     kept = [np.empty((5, 2, lanes), dtype=np.float32) for _ in range(3)]
     values = []
     for n_threads, sums in zip((1, 2, 8), kept, strict=True):
-        found = _vector_loss.leaf_sums(G, weight, lanes, rows, start, magics, n_threads)
+        found = _vector_loss.leaf_sums(
+            G, weight, lanes, rows=rows, leaf_start=start, magic=magics, n_threads=n_threads
+        )
         np.testing.assert_array_equal(found, expected)
         values += _vector_loss.softmax_values(
-            G, weight, lanes, rows, start, magics[0], how, n_threads, sums
+            G,
+            weight,
+            lanes,
+            rows=rows,
+            leaf_start=start,
+            magic=magics[0],
+            how=how,
+            n_threads=n_threads,
+            kept=sums,
         )
         np.testing.assert_array_equal(
             sums[:, :, :K], (expected[:, :, :K] / scale).astype(np.float32)
@@ -951,12 +971,12 @@ def test_leaf_values(K):
     rng = np.random.default_rng(K)
     step = rng.standard_normal((5, K)) * 10.0 ** rng.integers(-9, 9, (5, 1))
     step[4] = 0
-    value = _vector_loss.leaf_values(step, 4.0, 0.15, K + 3)
+    value = _vector_loss.leaf_values(step, 4.0, 0.15, width=K + 3)
     cut = np.minimum(np.maximum(step, -4.0), 4.0)
     expected = ((cut - cut.sum(axis=1, keepdims=True) / K) * 0.15).astype(np.float32)
     np.testing.assert_array_equal(value[:, :K], expected)
     assert not value[:, K:].any()
-    value = _vector_loss.leaf_values(step, 4.0, 0.15, K + 3, False)
+    value = _vector_loss.leaf_values(step, 4.0, 0.15, width=K + 3, centred=False)
     np.testing.assert_array_equal(value[:, :K], (cut * 0.15).astype(np.float32))
 
 
@@ -967,7 +987,7 @@ def test_leaf_values_of_softmax_in_one_pass(m, K, weighted):
     rng = np.random.default_rng(K)
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
     weight = rng.uniform(0.5, 2, m) if weighted else np.ones(m)
-    data = TreeData(rng.normal(size=(m, 2)), y, K, weight, n_threads=1)
+    data = TreeData(rng.normal(size=(m, 2)), y, K, sample_weight=weight, n_threads=1)
     order, cut = (
         rng.permutation(m).astype(np.int32),
         np.array([0, m // 3, m // 3 + 1, m], dtype=np.int64),
@@ -981,7 +1001,9 @@ def test_leaf_values_of_softmax_in_one_pass(m, K, weighted):
         for l2 in (0.0, 0.3):
             found = at.leaf_values(order, cut, False, l2, 4.0, 0.1)
             step = at.leaf_steps(order, cut, False, l2)
-            np.testing.assert_array_equal(found, _vector_loss.leaf_values(step, 4.0, 0.1, at.width))
+            np.testing.assert_array_equal(
+                found, _vector_loss.leaf_values(step, 4.0, 0.1, width=at.width)
+            )
             value, again = at._values_in_unit(
                 order, cut, np.full(at.width, magic_of(2.0**-50)), (K, 16, l2, 4.0, 0.1)
             )
@@ -1033,7 +1055,16 @@ def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
             F[:, :K] += value[leaf, :K]
         unit = unit_of(K, m)
         sums = _vector_loss.gradient(
-            F, value if together else None, leaf, y, weight, loss, lanes, magic_of(unit), G, 2
+            F,
+            value if together else None,
+            leaf,
+            y=y,
+            weight=weight,
+            loss=loss,
+            lanes=lanes,
+            magic=magic_of(unit),
+            G=G,
+            n_threads=2,
         )
         found.append((F, G, sums))
         terms = np.abs(G, dtype=np.float64) * (weight[:, None] if weighted else 1)
@@ -1064,11 +1095,11 @@ def test_the_best_of_all_sets_of_two_classes():
     rng = np.random.default_rng(5)
     for n_levels in range(2, 11):
         X, y = rng.integers(0, n_levels, (400, 1)).astype(np.float64), rng.integers(0, 2, 400)
-        data = TreeData(X, y, 2, np.ones(400), categorical=(0,))
+        data = TreeData(X, y, 2, sample_weight=np.ones(400), categorical=(0,))
         loss, trees = learner(
             data, "softmax", max_leaves=2, max_features=1.0, min_samples_category=0, rng=rng
         )
-        splits, _, A = grown(data, loss, trees, 1)
+        splits, _, A = grown(data, loss, trees, key=1)
         cells = np.array(
             [A[data.columns.codes[0] == b].sum(axis=0) for b in range(n_levels)], dtype=np.float64
         )
@@ -1132,7 +1163,7 @@ def test_the_least_gain_rises_earlier_in_folds_with_larger_steps(rate, late):
     )
     booster = estimator._booster(lambda: 0)
     booster.speed_up(2 * late)
-    dataset = TrainingSet(rows, np.arange(3), np.arange(40) % 3, np.ones(40))
+    dataset = TrainingSet(rows, np.arange(3), np.arange(40) % 3, weight=np.ones(40))
     booster.lay_out(dataset, 1).start(2 * late)
     seen = []
     for booster.n_rounds in range(late + 3):

@@ -146,7 +146,7 @@ def samme(X, y, K, rounds):
     F = np.zeros((len(y), K))
     model = []
     for _ in range(rounds):
-        j, left, right = fewest_errors(stumps, y, K, w)
+        j, left, right = fewest_errors(stumps, y, K, w=w)
         said = np.where(stumps.h[j] > 0, right, left)
         error = w[said != y].sum() / w.sum()
         if error >= 1 - 1 / K:
@@ -168,7 +168,7 @@ class FewestErrors:
 
     def learn(self, y, D):
         """(split, class that it names for each row)."""
-        j, left, right = fewest_errors(self.stumps, y, self.K, D)
+        j, left, right = fewest_errors(self.stumps, y, self.K, w=D)
         return self.stumps.splits[j], np.where(self.stumps.h[j] > 0, right, left)
 
 
@@ -287,7 +287,7 @@ def adaboost_ml(X, y, K, rounds):
     for _ in range(rounds):
         own = F[np.arange(len(y)), y]
         w = 1 / (1 + np.exp(own))
-        j, left, right = fewest_errors(stumps, y, K, w / w.sum())
+        j, left, right = fewest_errors(stumps, y, K, w=w / w.sum())
         said = np.where(stumps.h[j] > 0, right, left)
         if w[said != y].sum() / w.sum() >= 1 - 1 / K:
             break
@@ -382,7 +382,7 @@ def ecc(X, y, K, colourings, repartitions=0, learners=None):
                 break
             mu = 2.0 * best - 1
             split, h = stumps.learn(half_weights(D, y, mu)[1] * mu[y])
-        g = _confidences(D, y, mu, h)
+        g = _confidences(D, y, mu, h=h)
         D = D * np.exp(0.5 * g[:, None] * (mu[None, :] - mu[y][:, None]))
         D /= D.sum()
         F += g[:, None] * mu
@@ -429,9 +429,9 @@ def piboost(X, y, K, subsets, rounds, cost_sensitive, learners=None):
                 K,
                 s,
                 w[inside].sum(),
-                w[~inside].sum(),
-                w[inside & wrong].sum(),
-                w[~inside & wrong].sum(),
+                A2=w[~inside].sum(),
+                eps1=w[inside & wrong].sum(),
+                eps2=w[~inside & wrong].sum(),
             )
             R = np.exp(float(rounded(np.log(R))))
             vote = np.where(np.isin(np.arange(K), subset), 1 / s, -1 / (K - s))
@@ -534,7 +534,7 @@ def jointboost(X, y, K, rounds):
         best_subset = None
         while len(subset) < K:
             grown = [
-                (shared_stump(stumps, z, w, sorted([*subset, k])), k)
+                (shared_stump(stumps, z, w, subset=sorted([*subset, k])), k)
                 for k in range(K)
                 if k not in subset
             ]

@@ -23,7 +23,7 @@ def descend(tree, sets, x):
     end = len(right)
     at = 0
     while i < end:
-        if goes_left(tree, sets, i, x):
+        if goes_left(tree, sets, i, x=x):
             i, end = i + 1, i + right[i]
         else:
             i, at = i + right[i], at + right[i]
@@ -83,7 +83,7 @@ def of_covers(ensemble, x, cover):
         parts = (i + 1, i + right, at), (i + right, end, at + right)
         if feature in members:
             return expected(
-                tree, sets, rows, members, *parts[0 if goes_left(tree, sets, i, x) else 1]
+                tree, sets, rows, members, *parts[0 if goes_left(tree, sets, i, x=x) else 1]
             )
         counts = [rows[a : a + e - b + 1].sum() for b, e, a in parts]
         shares = [0.5, 0.5] if not sum(counts) else [n / sum(counts) for n in counts]

@@ -71,7 +71,7 @@ def primal_objective(norm2, f, sign, d, c):
 def best_bias(sums, sign, d, c):
     """A bias that minimises the primal objective for given sums, by trying every kink."""
     candidates = sign * d - sums
-    losses = [primal_objective(0.0, sums + b, sign, d, c) for b in candidates]
+    losses = [primal_objective(0.0, sums + b, sign, d=d, c=c) for b in candidates]
     return candidates[int(np.argmin(losses))]
 
 
@@ -94,7 +94,7 @@ def best_single_change(rho, y, column, g, colours=(-1, 1)):
         changed = column.copy()
         changed[k] = new
         if (changed == 1).any() and (changed == -1).any():
-            best = min(best, cost(rho, y, changed, g))
+            best = min(best, cost(rho, y, changed, g=g))
     return best
 
 

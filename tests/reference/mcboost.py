@@ -36,7 +36,7 @@ def objective(w, F, y, h, loss, nu, sample_weight):
 def gradient(w, F, y, h, loss, nu, sample_weight):
     """Derivative of `objective` by w."""
     after = F + h[:, None] * w
-    u = weights(after, y, loss, sample_weight)
+    u = weights(after, y, loss, sample_weight=sample_weight)
     slope = -(gradient_of(u, y) * h[:, None]).sum(axis=0)
     if loss == "exp":
         slope /= (sample_weight[:, None] * np.exp(-margins(after, y))).sum()
@@ -69,13 +69,13 @@ def mcboost(X, y, K, loss, rounds, learning_rate=0.5, nu=1e-9, cap=10.0):
     one = np.ones(len(y))
     model = []
     for _ in range(rounds):
-        u = weights(F, y, loss, one)
+        u = weights(F, y, loss, sample_weight=one)
         a = gradient_of(u, y)
         edge, f, threshold, nan_left, _, signed = best_stump(X, a)
         if edge / sum_of_weights(u, loss, one) <= nu:
             break
         h = outputs(X[:, f], threshold, nan_left) * np.sign(signed)
-        w = learning_rate * coefficients(F, y, h, loss, nu, one, cap)
+        w = learning_rate * coefficients(F, y, h, loss=loss, nu=nu, sample_weight=one, cap=cap)
         w = w.astype(np.float32).astype(np.float64)
         F += h[:, None] * w
         model.append((f, threshold, nan_left, np.sign(signed) * w))

@@ -24,7 +24,7 @@ def scores(w, H, owner, K):
 
 def objective(w, H, y, owner, K, s, nu, loss="exp"):
     """Loss of all pairs (i, r != y_i) plus nu |w|."""
-    rho = margins(scores(w, H, owner, K), y)
+    rho = margins(scores(w, H, owner, K=K), y)
     values = np.exp(-rho) if loss == "exp" else np.log1p(np.exp(-rho))
     values[np.arange(len(y)), y] = 0
     return float((s[:, None] * values).sum() + nu * np.sum(w))
@@ -32,13 +32,13 @@ def objective(w, H, y, owner, K, s, nu, loss="exp"):
 
 def slopes(w, H, y, owner, K, s, nu, loss="exp"):
     """Derivatives of `objective`."""
-    u = weights(scores(w, H, owner, K), y, loss, s)
-    return np.array([nu - (u * delta(h, y, c, K)).sum() for h, c in zip(H, owner, strict=True)])
+    u = weights(scores(w, H, owner, K=K), y, loss, s)
+    return np.array([nu - (u * delta(h, y, c, K=K)).sum() for h, c in zip(H, owner, strict=True)])
 
 
 def dual(u, H, y, owner, K, s, nu):
     """Dual of the exponential loss at the weights u (m, K), scaled down until they are feasible for H."""
-    edge = max((u * delta(h, y, c, K)).sum() for h, c in zip(H, owner, strict=True))
+    edge = max((u * delta(h, y, c, K=K)).sum() for h, c in zip(H, owner, strict=True))
     u = u * min(1.0, nu / edge)
     return float((u - u * np.log(np.where(u > 0, u / s[:, None], 1.0))).sum())
 
@@ -69,9 +69,9 @@ def cold_start(H, y, owner, K, nu, cap, loss):
     p = len(y) * (K - 1)
     s = np.ones(len(y))
     found = minimize(
-        lambda w: objective(w, H, y, owner, K, s, nu, loss) / p,
+        lambda w: objective(w, H, y, owner=owner, K=K, s=s, nu=nu, loss=loss) / p,
         np.zeros(len(H)),
-        jac=lambda w: slopes(w, H, y, owner, K, s, nu, loss) / p,
+        jac=lambda w: slopes(w, H, y, owner=owner, K=K, s=s, nu=nu, loss=loss) / p,
         method="L-BFGS-B",
         bounds=[(0, cap)] * len(H),
         options={"maxiter": 100, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-5, "maxls": 50},
@@ -93,7 +93,7 @@ def multiboost_cold(X, y, K, rounds, C, cap, loss):
         h = outputs(X[:, f], threshold, nan_left) * np.sign(signed)
         H = np.concatenate([H, [h] * K])
         owner = np.concatenate([owner, np.arange(K)])
-        F = scores(cold_start(H, y, owner, K, nu, cap, loss), H, owner, K)
+        F = scores(cold_start(H, y, owner, K=K, nu=nu, cap=cap, loss=loss), H, owner, K=K)
     return F
 
 
@@ -116,10 +116,10 @@ def sweep(w, H, y, owner, K, s, nu, cap, order):
     for j in order:
         without = w.copy()
         without[j] = 0
-        u = weights(scores(without, H, owner, K), y, "exp", s)
-        d = delta(H[j], y, owner[j], K)
-        w[j] = np.float32(step(u[d > 0].sum(), u[d < 0].sum(), nu, cap))
-        trace.append(objective(w, H, y, owner, K, s, nu))
+        u = weights(scores(without, H, owner, K=K), y, "exp", s)
+        d = delta(H[j], y, owner[j], K=K)
+        w[j] = np.float32(step(u[d > 0].sum(), u[d < 0].sum(), nu, cap=cap))
+        trace.append(objective(w, H, y, owner=owner, K=K, s=s, nu=nu))
     return w, trace
 
 
@@ -136,7 +136,7 @@ def multiboost(X, y, K, rounds, C, cap, shared):
     w = np.zeros(0)
     model = []
     for _ in range(rounds):
-        a = gradient_of(weights(scores(w, H, owner, K), y, "exp", s), y)
+        a = gradient_of(weights(scores(w, H, owner, K=K), y, "exp", s), y)
         picks = [best_stump(X, a)] if shared else [best_stump(X, a[:, [c]]) for c in range(K)]
         if max(edge for edge, *_ in picks) <= nu:
             break
@@ -154,12 +154,12 @@ def multiboost(X, y, K, rounds, C, cap, shared):
             np.concatenate([w, np.zeros(len(new))]),
             H,
             y,
-            owner,
-            K,
-            s,
-            nu,
-            cap,
-            range(n, len(owner)),
+            owner=owner,
+            K=K,
+            s=s,
+            nu=nu,
+            cap=cap,
+            order=range(n, len(owner)),
         )
         model.append(
             [(*stump, c, weight) for (_, c, stump), weight in zip(new, w[n:], strict=True)]

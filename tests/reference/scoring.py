@@ -228,7 +228,7 @@ def random_trees(
     code = np.random.default_rng(n_columns).normal(size=(n_columns, n_classes)).round(1)
     decoder = mode if mode in ("hamming", "exp") else "linear"
     builder = TreesBuilder(
-        n_classes, n_features, mode == "vector", code if coded else None, decoder
+        n_classes, n_features, mode == "vector", code=code if coded else None, decoder=decoder
     )
     builder.bias[:] = rng.normal(size=n_classes)
     for r in range(n_rounds):
@@ -253,7 +253,7 @@ def random_trees(
 
 def random_entries(n_rounds, n_features, n_classes, share=0.3, shared=False, **more):
     """Random trees whose leaves keep a share of their numbers; ``shared``: of the others the classes share one."""
-    trees = random_trees(n_rounds, n_features, n_classes, "vector", **more)
+    trees = random_trees(n_rounds, n_features, n_classes, mode="vector", **more)
     rng = np.random.default_rng(n_classes)
     keep = rng.random(trees.leaf.shape) < share
     if not shared:

@@ -71,6 +71,8 @@ def best_stump(X, a, allowed=None, weight=None):
     if best[1] is not None:
         column = X[:, best[1]]
         whole = whole_weights(np.ones(len(X)) if weight is None else weight)
-        side = side_of_missing(whole, outputs(column, *best[2:4]) < 0, np.isnan(column), best[3])
+        side = side_of_missing(
+            whole, outputs(column, *best[2:4]) < 0, np.isnan(column), nan_left=best[3]
+        )
         best = (*best[:3], side, *best[4:])
     return best

@@ -23,8 +23,8 @@ def best_temperature(scores, codes, weight, link):
     while high - low > 1e-7:
         a = high - ratio * (high - low)
         b = low + ratio * (high - low)
-        if log_loss(scores, codes, weight, link, math.exp(a)) <= log_loss(
-            scores, codes, weight, link, math.exp(b)
+        if log_loss(scores, codes, weight, link=link, temperature=math.exp(a)) <= log_loss(
+            scores, codes, weight, link=link, temperature=math.exp(b)
         ):
             high = b
         else:

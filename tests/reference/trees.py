@@ -185,10 +185,10 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     left = cells[:, there[order]].cumsum(axis=1)
     left = np.stack([left, left + gone[:, None]][:sides], axis=2).reshape(len(values), -1)
     right = total[:, None] - left
-    allowed = allowed_of(left, right, least, least_h) & ~np.repeat(inside, sides)
+    allowed = allowed_of(left, right, least, least_h=least_h) & ~np.repeat(inside, sides)
     if not allowed.any():
         return None
-    scores = np.where(allowed, score(left, right, real, l2), -1)
+    scores = np.where(allowed, score(left, right, real, l2=l2), -1)
     at = int(np.argmax(scores))
     found = float(scores[at])
     own = left[:, at]
@@ -203,7 +203,7 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
         subset = set(there.tolist()) - subset
         nan_left = bool(gone[1]) and not nan_left
     values = tuple(float(view.levels[column][b]) for b in sorted(subset))
-    return Split(found, column, 0, bool(nan_left), 0.0, gain, subset=values)
+    return Split(found, column, 0, nan_left=bool(nan_left), threshold=0.0, gain=gain, subset=values)
 
 
 def sums_below(view, rows, values, columns):
@@ -237,12 +237,12 @@ def sums_below(view, rows, values, columns):
 
 def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     """The best split of a node at a threshold of one of the columns, or None."""
-    which, pos, side, left, h, starts = sums_below(view, rows, values, columns)
+    which, pos, side, left, h, starts = sums_below(view, rows, values, columns=columns)
     right = values.sum(axis=1)[:, None] - left
-    allowed = allowed_of(left, right, least, least_h)
+    allowed = allowed_of(left, right, least, least_h=least_h)
     if not allowed.any():
         return None
-    found = np.where(allowed, score(left, right, real, l2), -1)
+    found = np.where(allowed, score(left, right, real, l2=l2), -1)
     at = int(np.argmax(found))
     column = columns[which[at]]
     pos = int(pos[at])
@@ -257,9 +257,9 @@ def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
         float(found[at]),
         column,
         pos,
-        bool(side[at]),
-        float(view.cuts[column][pos]),
-        float(gain[at]),
+        nan_left=bool(side[at]),
+        threshold=float(view.cuts[column][pos]),
+        gain=float(gain[at]),
     )
     # Each partition once, from whatever side or column it is seen.
     close = np.flatnonzero(allowed & (gain >= (1 - CLOSE) * np.max(gain[allowed])))
@@ -274,12 +274,16 @@ def best_split(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     columns = [column for column in view.cuts if columns is None or column in columns]
     ordered = [column for column in columns if column not in view.levels]
     found = [
-        best_subset(view, rows, values, c, least, real, l2, least_h)
+        best_subset(view, rows, values, column=c, least=least, real=real, l2=l2, least_h=least_h)
         for c in columns
         if c in view.levels
     ]
     if ordered:
-        found.append(best_threshold(view, rows, values, least, real, ordered, l2, least_h))
+        found.append(
+            best_threshold(
+                view, rows, values, least=least, real=real, columns=ordered, l2=l2, least_h=least_h
+            )
+        )
     found = [split for split in found if split is not None]
     return min(found, key=lambda split: (-split.score, columns.index(split.column)), default=None)
 
@@ -328,7 +332,13 @@ def grow(
     def node(rows, depth, key):
         deep = (max_depth and depth >= max_depth) or not values[1][rows].sum() > bound
         drawn = {pool[j] for j in sample(key, len(pool), take)} if take else columns
-        best = None if deep else best_split(view, rows, values, least, real, drawn, l2, least_h)
+        best = (
+            None
+            if deep
+            else best_split(
+                view, rows, values, least=least, real=real, columns=drawn, l2=l2, least_h=least_h
+            )
+        )
         if best is not None:
             best.nan_left = view.side_of_missing(rows, best)
         if best is not None and h_error >= 0:
@@ -336,13 +346,15 @@ def grow(
             left, right = (
                 np.array([v[rows[side]].sum() for v in values]) for side in (goes_left, ~goes_left)
             )
-            if is_rounding(left, right, len(rows), l2, h_error):
+            if is_rounding(left, right, len(rows), l2=l2, h_error=h_error):
                 best.gain = 0.0
-        return Node(rows, depth, best if best is not None and best.gain > min_gain else None, key)
+        return Node(
+            rows, depth, best if best is not None and best.gain > min_gain else None, key=key
+        )
 
     nodes = [node(np.arange(len(g)) if rows is None else np.asarray(rows), 0, key)]
     if take and nodes[0].best is None:
-        return grow(view, g, h, n, **options)
+        return grow(view, g, h, n=n, **options)
     tree = Tree(root=nodes[0])
     for _ in range(max_leaves - 1):
         leaves = [a for a in nodes if a.left is None and a.best is not None]
@@ -497,12 +509,14 @@ class Boosting:
 
     def step(self, k, b):
         """Fit a tree to class k against base class b (-1: none) on the present scores."""
-        g, h = gradients(remaining(softmax(self.F), self.y), self.y, k, b)
+        g, h = gradients(remaining(softmax(self.F), self.y), self.y, k, b=b)
         wg = np.abs(self.weight * g).sum()
         wh = (self.weight * (1 if self.counts else h)).sum()
         unit = 2.0**23 / 2 ** np.ceil(np.log2(self.weight.sum()))
         of_g, of_h = 2.0**45 / wg, 2.0**37 / wh
-        ints = rounded(g, h, self.weight, self.counts, (of_g, of_h, unit), 2)
+        ints = rounded(
+            g, h, self.weight, counts=self.counts, scale=(of_g, of_h, unit), cell_words=2
+        )
         tree = grow(
             self.view,
             *ints,
@@ -517,7 +531,13 @@ class Boosting:
         leaf = np.empty(len(self.y), dtype=int)
         for j, rows in enumerate(tree.leaf_rows):
             leaf[rows] = j
-        return Step(k, b, tree, leaf_values(tree, g, h, self.weight, factor, self.l2), leaf)
+        return Step(
+            k,
+            b,
+            tree,
+            value=leaf_values(tree, g, h, weight=self.weight, shrinkage=factor, l2=self.l2),
+            leaf=leaf,
+        )
 
     def after(self, steps):
         F = self.F.copy()

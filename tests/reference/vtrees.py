@@ -56,7 +56,7 @@ def any_signs(key, K, n, width):
 
 def directions(key, K, n, width, lanes):
     """Half signs; of more than one block of lanes, each class keeps those of one block."""
-    signs = half_signs(key, K, n, width)
+    signs = half_signs(key, K, n, width=width)
     for k in range(K if n > lanes else 0):
         mine = (mix((mix(key & MASK) + (k + 4) * GOLDEN) & MASK) >> 32) * n >> 32
         block = range(mine // lanes * lanes, min(mine // lanes * lanes + lanes, n))
@@ -139,7 +139,7 @@ def best_of_feature(
     at, nan_left = np.divmod(np.arange(sides * n - (sides > 1)), sides)
     L = np.cumsum(cells, axis=0)[at] + nan_left[:, None] * missing
     left = L[:, n_classes].astype(np.float64)
-    d2 = squares_of(L, lanes, n_classes, total / weight, left)
+    d2 = squares_of(L, lanes, n_classes, mean=total / weight, left=left)
     right = weight - left
     fine = (left >= least) & (right >= least) & (d2 > 1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -252,7 +252,7 @@ def best_subset(
     u = direction(sums, weights)
     best = None
     for _ in range(5):
-        order = order_of(sums, weights, u, rare)
+        order = order_of(sums, weights, u, rare=rare)
         L = np.cumsum(cells[order], axis=0)
         tries = []
         for j in range(len(order) - (not gone.any())):
@@ -261,7 +261,7 @@ def best_subset(
                 tries.append((L[j] + side * missing, j, side, inside))
         sides = np.array([one[0] for one in tries]).reshape(-1, len(total))
         left = sides[:, n_classes].astype(np.float64)
-        d2 = squares_of(sides, lanes, n_classes, mean, left)
+        d2 = squares_of(sides, lanes, n_classes, mean=mean, left=left)
         right = weight - left
         fine = (
             (left >= least)
