@@ -71,15 +71,15 @@ def models():
     texts = [f"klasse-ä{i}" for i in range(3)]
     yield (
         "stumps",
-        Model.from_ensemble(random_stumps(60, 9, 3, True), texts, link="softmax2"),
+        Model.from_ensemble(random_stumps(60, 9, 3, two_sided=True), texts, link="softmax2"),
         random_rows(N_ROWS, 9),
     )
     model = Model.from_ensemble(random_stumps(60, 9, 3), [-7, 0, 1 << 40], layout="interval")
     yield "interval", model, random_rows(N_ROWS, 9)
     for mode in ("scalar", "vector", "code", "hamming"):
-        model = Model.from_ensemble(random_trees(20, 9, 5, mode), range(5), link="softmax")
+        model = Model.from_ensemble(random_trees(20, 9, 5, mode=mode), range(5), link="softmax")
         yield mode, model.with_temperature(1.7), random_rows(N_ROWS, 9)
-    trees = random_trees(20, 9, 7, "vector")
+    trees = random_trees(20, 9, 7, mode="vector")
     yield "labels", Model.from_ensemble(trees, range(7), link="sigmoid"), random_rows(N_ROWS, 9)
     model = Model.from_ensemble(trees, range(7), link="softmax", layout="packed", leaves="int8")
     yield "packed", model, random_rows(N_ROWS, 9)

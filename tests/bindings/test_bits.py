@@ -73,7 +73,7 @@ def test_webassembly(tmp_path):
 def test_webassembly_with_wrong_classes_and_little_memory(tmp_path):
     node, wasm, scripts = needed("node"), compiled_wasm(tmp_path), EXAMPLES / "wasm"
     model, rows = (
-        Model.from_ensemble(random_trees(2000, 9, 5, "vector"), range(5)),
+        Model.from_ensemble(random_trees(2000, 9, 5, mode="vector"), range(5)),
         random_rows(3, 9),
     )
     model.save(tmp_path / "model.mcb")
@@ -123,7 +123,7 @@ def microcontroller(folder, model, rows, *options):
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["cortex-m0", "cortex-m4", "cortex-m7", "riscv32"])
 def test_microcontrollers(target, tmp_path):
-    trees, rows = random_trees(20, 9, 5, "vector"), random_rows(7, 9)
+    trees, rows = random_trees(20, 9, 5, mode="vector"), random_rows(7, 9)
     model = Model.from_ensemble(trees, [-7, 0, 3, 9, 1 << 40], layout="packed", leaves="int8")
     _, (flash, ram, *_), lines = microcontroller(tmp_path, model, rows, "--target", target)
     assert (flash, ram) < (90_000, 3000)

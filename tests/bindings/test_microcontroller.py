@@ -34,11 +34,13 @@ def test_microcontroller_refuses(model, words, message, tmp_path):
 
 def folder_of_models(folder):
     """Models of which some cannot be had, and files that hold no rows."""
-    trees = random_trees(5, 9, 3, "vector")
+    trees = random_trees(5, 9, 3, mode="vector")
     packed = {"layout": "packed", "leaves": "int8"}
     Model.from_ensemble(trees, range(3), **packed).save(folder / "model.mcb")
     Model.from_ensemble(random_kernel(5, 9, 3), range(3)).save(folder / "kernel.mcb")
-    Model.from_ensemble(random_trees(3, 9, 3, "hamming"), range(3)).save(folder / "hamming.mcb")
+    Model.from_ensemble(random_trees(3, 9, 3, mode="hamming"), range(3)).save(
+        folder / "hamming.mcb"
+    )
     (folder / "odd").write_bytes(bytes(37))
     (folder / "none").write_bytes(b"")
 

@@ -69,7 +69,7 @@ class File:
 def parse(data):
     """A `File` of bytes that are known to be right."""
     n_sections, _, k, d, kind, link, decoder = struct.unpack_from("<7I", data, 24)
-    file = File(k, d, kind, link, decoder, minor=struct.unpack_from("<H", data, 10)[0])
+    file = File(k, d, kind, link=link, decoder=decoder, minor=struct.unpack_from("<H", data, 10)[0])
     for i in range(n_sections):
         tag, dtype, offset, count = struct.unpack_from("<4sB3xQQ", data, 64 + 32 * i)
         file.sections.append([tag, dtype, data[offset : offset + count * WIDTH[dtype]]])

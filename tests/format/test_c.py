@@ -73,15 +73,20 @@ def check_bits(program, tmp_path):
     ):
         classes = range(n_classes) if two_sided else [f"class-{i:02}" for i in range(n_classes)]
         stumps = random_stumps(
-            70, n_features, n_classes, two_sided, seed=n_classes, few_thresholds=n_features < 9
+            70,
+            n_features,
+            n_classes,
+            two_sided=two_sided,
+            seed=n_classes,
+            few_thresholds=n_features < 9,
         )
         model = Model.from_ensemble(
             stumps, classes, link=("none", "softmax", "softmax2")[n_classes % 3], layout=layout
         )
         X = random_rows(37, n_features)
         for cut in (None, 31) if layout == "list" else (None,):
-            check_model(program, tmp_path, model, X, cut)
-            check_model(program, tmp_path, model.with_temperature(1.7), X, cut)
+            check_model(program, tmp_path, model, X=X, cut=cut)
+            check_model(program, tmp_path, model.with_temperature(1.7), X=X, cut=cut)
     for mode, n_classes, n_features, splits, leaves in (
         ("scalar", 2, 3, (0, 9), "float32"),
         ("base", 10, 64, (19, 19), "float16"),
@@ -95,16 +100,20 @@ def check_bits(program, tmp_path):
         ("code", 4, 3000, (1400, 1500), "float32"),
     ):
         trees = random_trees(
-            20, n_features, n_classes, mode, splits=splits, few_thresholds=n_features < 9
+            20, n_features, n_classes, mode=mode, splits=splits, few_thresholds=n_features < 9
         )
         model = Model.from_ensemble(trees, range(n_classes), link="softmax", leaves=leaves)
         for cut in (None, 5):
-            check_model(program, tmp_path, model, random_rows(37, n_features), cut)
+            check_model(program, tmp_path, model, X=random_rows(37, n_features), cut=cut)
             check_model(
-                program, tmp_path, model.with_temperature(0.3), random_rows(37, n_features), cut
+                program,
+                tmp_path,
+                model.with_temperature(0.3),
+                X=random_rows(37, n_features),
+                cut=cut,
             )
             for n in (1, 3, 4, 16, 17) if mode == "code" and cut is None else ():
-                check_model(program, tmp_path, model, random_rows(n, n_features), cut)
+                check_model(program, tmp_path, model, X=random_rows(n, n_features), cut=cut)
     for n_classes, n_features, vector in (
         (3, 4, True),
         (20, 9, True),
@@ -114,28 +123,28 @@ def check_bits(program, tmp_path):
         trees = random_sets(9, n_features, n_classes, vector=vector)
         model = Model.from_ensemble(trees, range(n_classes), link="softmax")
         for n, cut in ((1, None), (17, None), (37, 5)):
-            check_model(program, tmp_path, model, with_codes(random_rows(n, n_features)), cut)
+            check_model(program, tmp_path, model, X=with_codes(random_rows(n, n_features)), cut=cut)
     forms = [(3, 0.5, "float32"), (40, 0.1, "float16")]
     for (n_classes, share, leaves), shared in itertools.product(forms, (False, True)):
-        trees = random_entries(20, 9, n_classes, share, shared, splits=(0, 40))
+        trees = random_entries(20, 9, n_classes, share=share, shared=shared, splits=(0, 40))
         link = "sigmoid" if shared else "softmax"
         model = Model.from_ensemble(trees, range(n_classes), link=link, leaves=leaves)
         for n, cut in ((1, None), (17, None), (37, 5)):
-            check_model(program, tmp_path, model, random_rows(n, 9), cut)
+            check_model(program, tmp_path, model, X=random_rows(n, 9), cut=cut)
     for link in ("sigmoid", "shares"):
-        model = Model.from_ensemble(random_trees(20, 9, 7, "vector"), range(7), link=link)
-        check_model(program, tmp_path, model, random_rows(37, 9), None)
+        model = Model.from_ensemble(random_trees(20, 9, 7, mode="vector"), range(7), link=link)
+        check_model(program, tmp_path, model, X=random_rows(37, 9), cut=None)
     for i, machine in enumerate(machines()):
         model = Model.from_ensemble(
             machine, range(machine.n_classes), link=("none", "softmax2")[i % 2]
         )
-        check_model(program, tmp_path, model, finite_rows(37, machine.n_features), None)
+        check_model(program, tmp_path, model, X=finite_rows(37, machine.n_features), cut=None)
         check_model(
             program,
             tmp_path,
             model.with_temperature(9.9),
-            finite_rows(37, machine.n_features),
-            None,
+            X=finite_rows(37, machine.n_features),
+            cut=None,
         )
 
 
@@ -231,7 +240,7 @@ def machines():
             (3, 1031, 10, True),
             (131, 10, 26, False),
         ):
-            yield random_kernel(n, d, k, kernel, scaled)
+            yield random_kernel(n, d, k, kernel=kernel, scaled=scaled)
 
 
 def check_model(program, tmp_path, model, X, cut):
@@ -276,10 +285,10 @@ def test_trained_coded_models_score_alike_everywhere(compiled, tmp_path):
         if n == 1:
             options = {"separators": separators, "weak_learner": learner, "max_leaf_nodes": 6}
             model = pymcboost.PIBoostClassifier(n_estimators=12, **options).fit(X, y).model_
-        check_model(program, tmp_path, model, X[:n], None)
+        check_model(program, tmp_path, model, X=X[:n], cut=None)
         assert model.truncate(5).temperature == model.temperature  # the loss asks for it
-        check_model(program, tmp_path, model, X[:n], 5)
-        check_model(program, tmp_path, model.with_temperature(7.0), X[:n], 5)
+        check_model(program, tmp_path, model, X=X[:n], cut=5)
+        check_model(program, tmp_path, model.with_temperature(7.0), X=X[:n], cut=5)
         model.save(tmp_path / "model.mcb")
         (tmp_path / "t.svm").write_text(
             "".join(
@@ -311,7 +320,7 @@ def test_probabilities_of_calibrated_models_everywhere(compiled, algorithm, tmp_
     model = fitted.model_
     rows = X[:40]
     assert model.temperature != 1
-    check_model(compiled("gcc -O0"), tmp_path, model, rows, None)
+    check_model(compiled("gcc -O0"), tmp_path, model, X=rows, cut=None)
     text = (" ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(row)) for row in rows)
     (tmp_path / "t.svm").write_text("".join(f"0 {line}\n" for line in text))
     done = call("predict", "-b", 1, "t.svm", "model.mcb", "out", cwd=tmp_path)

@@ -86,7 +86,7 @@ def test_the_bits_of_python_before_and_after_a_move(program, tmp_path, kind):
         model, X = Model.from_ensemble(random_linear(7, 3), range(3)), finite_rows(20, 7)
     elif kind == "vector":
         model, X = (
-            Model.from_ensemble(random_trees(9, 7, 3, "vector"), range(3)),
+            Model.from_ensemble(random_trees(9, 7, 3, mode="vector"), range(3)),
             random_rows(20, 7),
         )
     else:
@@ -164,7 +164,7 @@ def test_without_exceptions(tmp_path):
     program = build(
         tmp_path / "use.cpp", [cpp_compiler(), "-std=c++11", "-O0", "-fno-exceptions", *STRICTEST]
     )
-    data = Model.from_ensemble(random_trees(20, 9, 5, "vector"), range(5)).to_bytes()
+    data = Model.from_ensemble(random_trees(20, 9, 5, mode="vector"), range(5)).to_bytes()
     for name, part in (
         ("good", data),
         ("damaged", data[:-1] + bytes([data[-1] ^ 1])),

@@ -98,7 +98,7 @@ def models():
     for layout in ("list", "interval"):
         for k, two_sided in ((3, False), (11, True)):
             d = 300 if two_sided else 6
-            stumps = random_stumps(14, d, k, two_sided, seed=k, few_thresholds=True)
+            stumps = random_stumps(14, d, k, two_sided=two_sided, seed=k, few_thresholds=True)
             meta = {"algorithm": "test"} if two_sided else None
             model = Model.from_ensemble(stumps, labels[k], link=links[k], meta=meta, layout=layout)
             yield f"v1-{layout}-{k}-{'two' if two_sided else 'one'}-sided", model, random_rows(6, d)
@@ -111,13 +111,13 @@ def models():
         (11, "code", "float32"),
     ):
         d = 200 if k == 11 else 6
-        trees = random_trees(5, d, k, mode, seed=k, few_thresholds=True)
+        trees = random_trees(5, d, k, mode=mode, seed=k, few_thresholds=True)
         meta = {"algorithm": "test"} if mode == "base" else None
         model = Model.from_ensemble(trees, labels[k], link=links[k], meta=meta, leaves=leaves)
         yield f"v1-trees-{k}-{mode}-{leaves}", model, random_rows(8, d)
 
     # Any number of labels a row.
-    trees = random_trees(5, 6, 3, "vector", seed=3, few_thresholds=True)
+    trees = random_trees(5, 6, 3, mode="vector", seed=3, few_thresholds=True)
     model = Model.from_ensemble(trees, three, link="sigmoid")
     yield "v1-trees-3-labels", model, random_rows(8, 6)
     yield "v1-trees-3-thresholds", model.with_thresholds([0.25, 0.0, -0.5]), random_rows(8, 6)
@@ -137,7 +137,7 @@ def models():
     yield "v1-trees-3-categories-base", with_exits(model), with_codes(random_rows(20, 6))
 
     for k, mode in ((3, "vector"), (11, "scalar"), (2, "vector")):
-        trees = random_trees(9, 200 if k == 11 else 6, k, mode, seed=k, few_thresholds=k != 2)
+        trees = random_trees(9, 200 if k == 11 else 6, k, mode=mode, seed=k, few_thresholds=k != 2)
         if k == 2:  # a round of every tree, and no missing values
             trees = replace(
                 trees, rounds=np.arange(len(trees) + 1), nan_left=np.zeros_like(trees.nan_left)
@@ -145,7 +145,7 @@ def models():
         model = Model.from_ensemble(trees, labels[k], link=links[k], layout="packed", leaves="int8")
         yield f"v1-packed-{k}-{mode}", model, random_rows(12, trees.n_features)
 
-    model = Model.from_ensemble(random_trees(9, 6, 3, "vector", seed=4), three, link="shares")
+    model = Model.from_ensemble(random_trees(9, 6, 3, mode="vector", seed=4), three, link="shares")
     yield "v1-trees-3-shares", model, random_rows(12, 6)
 
     # Temperatures: found, asked for by the loss, and without a link.
@@ -162,16 +162,20 @@ def models():
 
     model = Model.from_ensemble(random_stumps(40, 6, 3, seed=3), three, link="softmax")
     yield "v1-list-3-early", with_exits(model), random_rows(20, 6)
-    trees = random_trees(20, 6, 3, "vector", seed=3)
+    trees = random_trees(20, 6, 3, mode="vector", seed=3)
     model = Model.from_ensemble(trees, three, link="softmax", leaves="float16")
     yield "v1-trees-3-early", with_exits(model), random_rows(20, 6)
 
     machines = (
         (3, "linear-3", random_linear(21, 3, seed=3)),
         (11, "linear-11", random_linear(515, 11, seed=11)),
-        (3, "kernel-3-poly-scaled", random_kernel(9, 11, 3, "poly", True, seed=3)),
-        (2, "kernel-2-perceptron-scaled", random_kernel(70, 11, 2, "perceptron", True, seed=2)),
-        (11, "kernel-11-rbf", random_kernel(9, 11, 11, "rbf", False, seed=11)),
+        (3, "kernel-3-poly-scaled", random_kernel(9, 11, 3, kernel="poly", scaled=True, seed=3)),
+        (
+            2,
+            "kernel-2-perceptron-scaled",
+            random_kernel(70, 11, 2, kernel="perceptron", scaled=True, seed=2),
+        ),
+        (11, "kernel-11-rbf", random_kernel(9, 11, 11, kernel="rbf", scaled=False, seed=11)),
     )
     for k, name, machine in machines:
         meta = {"algorithm": "test"} if k == 3 else None

@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
 
 @pytest.mark.parametrize("above", [None, [0.5, -0.25, 0.0, 1.0, -2.0]])
 def test_labels_above_their_thresholds(tmp_path, above):
-    trees = random_trees(9, 4, 5, "vector", seed=2)
+    trees = random_trees(9, 4, 5, mode="vector", seed=2)
     model = Model.from_ensemble(trees, range(5), link="sigmoid")
     X = random_rows(200, 4)
     if above is not None:

@@ -77,21 +77,24 @@ class File(modelreader.File):
 def lazy_models():
     """Models of every kind, with their rows."""
     for layout in ("list", "interval"):
-        stumps = random_stumps(20, 9, 5, layout == "list", few_thresholds=True)
+        stumps = random_stumps(20, 9, 5, two_sided=layout == "list", few_thresholds=True)
         yield Model.from_ensemble(stumps, range(5), layout=layout), random_rows(12, 9)
     for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
-        yield Model.from_ensemble(random_trees(5, 40, 4, mode), range(4)), random_rows(12, 40)
+        yield Model.from_ensemble(random_trees(5, 40, 4, mode=mode), range(4)), random_rows(12, 40)
     for vector in (True, False):
         yield (
             Model.from_ensemble(random_sets(5, 9, 5, vector=vector), range(5)),
             with_codes(random_rows(12, 9)),
         )
     yield Model.from_ensemble(random_linear(9, 3), range(3)), finite_rows(12, 9)
-    yield Model.from_ensemble(random_kernel(3, 9, 3, "rbf", True), range(3)), finite_rows(12, 9)
+    yield (
+        Model.from_ensemble(random_kernel(3, 9, 3, kernel="rbf", scaled=True), range(3)),
+        finite_rows(12, 9),
+    )
     yield exits_of_sets(5), with_codes(random_rows(12, 9))
     scale = np.float32(0.7) ** np.arange(40)
     stumps = random_stumps(40, 30, 4)
-    trees = random_trees(12, 60, 4, "vector")
+    trees = random_trees(12, 60, 4, mode="vector")
     stumps = replace(stumps, right=stumps.right * scale[:, None])
     scale = np.repeat(scale[: len(trees)], np.diff(trees.offset) + 1)
     for ensemble in (stumps, replace(trees, leaf=trees.leaf * scale[:, None])):
@@ -116,7 +119,7 @@ def test_features_are_asked_for_once_and_when_a_learner_needs_them(compiled, bui
             ]
             fewer += any(len(features) < len(asked[0][0]) for features, _ in asked[1:])
             assert asked[0][1] == all_scores
-        lines = run(compiled(build), tmp_path, model, X)
+        lines = run(compiled(build), tmp_path, model, rows=X)
         assert len(lines) == 2 * len(wanted)  # not prepared, and prepared
         for line, (way, features, found) in zip(lines, 2 * wanted, strict=True):
             words, _, numbers = line.partition(" |")
@@ -149,10 +152,10 @@ def integer_models():
     ]
     thresholds = np.array([math.nextafter(1, 2), *thresholds, -1e-40, 1e-40, 254.99998], np.float32)
     for mode in ("scalar", "vector", "code", "exp"):
-        trees = random_trees(9, 7, 4, mode, splits=(0, 40))
+        trees = random_trees(9, 7, 4, mode=mode, splits=(0, 40))
         yield replace(trees, threshold=np.resize(thresholds, len(trees.threshold))), "list"
     for layout in ("list", "interval"):
-        stumps = random_stumps(51, 7, 4, layout == "list")
+        stumps = random_stumps(51, 7, 4, two_sided=layout == "list")
         yield replace(stumps, threshold=np.resize(thresholds, 51)), layout
 
 

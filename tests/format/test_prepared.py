@@ -77,37 +77,42 @@ def test_trees_in_ranks_keep_their_bits(compiled, build, mode, tmp_path):
     """Up to 64 columns: several vectors of columns and of trees, ties, missing values on both sides."""
     for n_features, n_classes, splits in ((1, 2, (40, 90)), (9, 4, (30, 130)), (32, 10, (60, 90))):
         trees = random_trees(
-            20, n_features, n_classes, mode, splits=splits, few_thresholds=n_features == 9
+            20, n_features, n_classes, mode=mode, splits=splits, few_thresholds=n_features == 9
         )
-        check(compiled(build), tmp_path, trees, True)
+        check(compiled(build), tmp_path, trees, ranked=True)
 
 
 def test_numbers_of_classes_and_trees(compiled, tmp_path):
     """Sums in one or several parts, fewer and more classes than in a vector, more trees than are sorted together."""
     for n_classes in (2, 3, 25, 49, 101):
         for n_rounds in (31, 32):  # from 32 trees on rows of a batch are scored in ranks, too
-            trees = random_trees(n_rounds, 5, n_classes, "vector", splits=(35, 70), seed=n_classes)
-            check(compiled("simd"), tmp_path, trees, True)
+            trees = random_trees(
+                n_rounds, 5, n_classes, mode="vector", splits=(35, 70), seed=n_classes
+            )
+            check(compiled("simd"), tmp_path, trees, ranked=True)
         if n_classes == 25:
-            check(compiled("plain"), tmp_path, trees, False)
+            check(compiled("plain"), tmp_path, trees, ranked=False)
     for n_rounds in (280, 131):
         check(
-            compiled("simd"), tmp_path, random_trees(n_rounds, 7, 3, "vector", splits=(0, 12)), True
+            compiled("simd"),
+            tmp_path,
+            random_trees(n_rounds, 7, 3, mode="vector", splits=(0, 12)),
+            ranked=True,
         )
     deep = chains(270, 40)  # descents of many trees go beyond the first nine splits
     deep = replace(
         deep,
         threshold=np.where(np.arange(len(deep.threshold)) % 40 < 39, 1e30, 0).astype(np.float32),
     )
-    check(compiled("simd"), tmp_path, deep, True)
+    check(compiled("simd"), tmp_path, deep, ranked=True)
 
 
 @pytest.mark.parametrize("n_classes", [2, 5, 16, 17, 28, 48, 49, 128, 129])
 def test_groups_of_rows(compiled, n_classes, tmp_path):
     """Trees that ask all splits, in ranks or not, and some that do not: sums of a group in one or several parts."""
     for n_rounds, splits in ((45, (0, 31)), (3, (0, 31)), (20, (25, 40))):
-        trees = random_trees(n_rounds, 7, n_classes, "vector", splits=splits, seed=n_classes)
-        check(compiled("simd"), tmp_path, trees, len(trees.threshold) >= 1000)
+        trees = random_trees(n_rounds, 7, n_classes, mode="vector", splits=splits, seed=n_classes)
+        check(compiled("simd"), tmp_path, trees, ranked=len(trees.threshold) >= 1000)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="stacks of threads are painted on Linux")
@@ -128,7 +133,7 @@ def test_calls_take_no_more_stack_than_the_header_says(compiler, tmp_path):
         1000 * int(number) for number in re.search("".join(pieces), HEADER.read_text()).groups()
     ]
     one, one_trees, machines, many, many_trees, early, top, prepare, basis, other, decoder = numbers
-    vector = Model.from_ensemble(random_trees(60, 9, 5, "vector", splits=(10, 30)), range(5))
+    vector = Model.from_ensemble(random_trees(60, 9, 5, mode="vector", splits=(10, 30)), range(5))
     exits = vector.with_early_exit("certified").with_early_exit(
         "calibrated", random_rows(300, 9), rate=0.1
     )
@@ -136,7 +141,11 @@ def test_calls_take_no_more_stack_than_the_header_says(compiler, tmp_path):
         (random_stumps(300, 9, 50), (one, one), (many, many)),
         (exits, (one, one_trees), (many, many_trees)),
         (random_entries(40, 9, 99, splits=(10, 30)), (one, one_trees), (many, many_trees)),
-        (random_trees(40, 9, 5, "hamming", splits=(10, 30)), (one, one_trees), (many, many_trees)),
+        (
+            random_trees(40, 9, 5, mode="hamming", splits=(10, 30)),
+            (one, one_trees),
+            (many, many_trees),
+        ),
         (mixed_sets(40, 9, 60), (one, one_trees), (many, many_trees)),
         (random_linear(20, 30), (machines, machines), (many, many)),
     ):
@@ -202,17 +211,24 @@ def test_no_frame_is_larger_than_the_header_says(flags, tmp_path):
 
 
 def test_what_ranks_cannot_hold_is_scored_otherwise(compiled, tmp_path):
-    few = random_trees(5, 9, 3, "vector", splits=(0, 12))
-    check(compiled("simd"), tmp_path, few, False)  # fewer than 1,000 splits
+    few = random_trees(5, 9, 3, mode="vector", splits=(0, 12))
+    check(compiled("simd"), tmp_path, few, ranked=False)  # fewer than 1,000 splits
     check(
-        compiled("simd"), tmp_path, random_trees(20, 33, 3, "vector", splits=(60, 90)), False
+        compiled("simd"),
+        tmp_path,
+        random_trees(20, 33, 3, mode="vector", splits=(60, 90)),
+        ranked=False,
     )  # 66 columns
-    check(compiled("simd"), tmp_path, chains(1, 2048), False)  # a tree of over 2,047 splits
-    check(compiled("simd"), tmp_path, chains(5, 2047), False, rows=1)  # over 8,191 thresholds
+    check(compiled("simd"), tmp_path, chains(1, 2048), ranked=False)  # a tree of over 2,047 splits
+    check(
+        compiled("simd"), tmp_path, chains(5, 2047), ranked=False, rows=1
+    )  # over 8,191 thresholds
     same = replace(
         chains(5, 2047), threshold=np.tile(np.linspace(-1, 1, 2047, dtype=np.float32), 5)
     )
-    check(compiled("simd"), tmp_path, same, True, rows=1)  # of which only 2,047 are different
+    check(
+        compiled("simd"), tmp_path, same, ranked=True, rows=1
+    )  # of which only 2,047 are different
 
 
 def mixed_sets(n_trees, n_features, most_splits, n_classes=4, vector=True, seed=0):
@@ -247,12 +263,14 @@ def test_sets_of_categories(compiled, build, vector, tmp_path):
     rng = np.random.default_rng(1)
     sizes = (1, 2, 3, 2), (40, 4, 28, 4), (30, 9, 90, 10), (40, 700, 60, 3)
     for n_trees, n_features, most_splits, n_classes in sizes:
-        trees = mixed_sets(n_trees, n_features, most_splits, n_classes, vector, seed=n_trees)
+        trees = mixed_sets(
+            n_trees, n_features, most_splits, n_classes=n_classes, vector=vector, seed=n_trees
+        )
         X = random_rows(40, n_features)
         codes = rng.integers(-2, 80, size=X.shape).astype(np.float32)
         X = np.where(rng.random(X.shape) < 0.6, codes, X)
         X[3:9, ::2] = np.array([[-0.0], [1e-42], [4.5], [3e9], [-1e-42], [7.999]], dtype=np.float32)
-        check(compiled(build), tmp_path, trees, False, rows=12, X=X)
+        check(compiled(build), tmp_path, trees, ranked=False, rows=12, X=X)
 
 
 def test_a_table_that_would_outgrow_the_sets_is_not_made(tmp_path):
@@ -276,7 +294,7 @@ def test_a_table_that_would_outgrow_the_sets_is_not_made(tmp_path):
 @pytest.mark.parametrize("mode", ["vector", "base", "code"])
 def test_early_exits_of_trees_in_ranks(mode):
     """Classes and numbers of learners are those of the slow reader; Python scores prepared trees."""
-    trees = random_trees(100, 9, 4, mode, splits=(20, 20))
+    trees = random_trees(100, 9, 4, mode=mode, splits=(20, 20))
     weight = np.repeat(0.97 ** np.arange(len(trees)), 21)
     trees = replace(trees, leaf=(trees.leaf.T * weight).T.astype(np.float32))
     X = random_rows(300, 9, seed=3)

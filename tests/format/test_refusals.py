@@ -52,31 +52,35 @@ LIST = Model.from_ensemble(
 TEXT = Model.from_ensemble(random_stumps(5, 7, 3, two_sided=True), ["a", "bb", "c"]).to_bytes()
 TABLE = Model.from_ensemble(random_stumps(30, 4, 3), [1, 2, 9], layout="interval").to_bytes()
 TREES = Model.from_ensemble(
-    random_trees(5, 7, 3, "base", splits=(2, 9)), [1, 2, 9], link="softmax"
+    random_trees(5, 7, 3, mode="base", splits=(2, 9)), [1, 2, 9], link="softmax"
 ).to_bytes()
 VECTOR = Model.from_ensemble(
-    random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], leaves="float16"
+    random_trees(5, 7, 3, mode="vector", splits=(2, 9)), [1, 2, 9], leaves="float16"
 ).to_bytes()
 CODED = Model.from_ensemble(
-    random_trees(5, 7, 4, "code", splits=(2, 9)), [1, 2, 9, 11], link="softmax"
+    random_trees(5, 7, 4, mode="code", splits=(2, 9)), [1, 2, 9, 11], link="softmax"
 ).to_bytes()
 LINEAR = Model.from_ensemble(random_linear(7, 3), [1, 2, 9], link="softmax").to_bytes()
-KERNEL = Model.from_ensemble(random_kernel(5, 7, 3, "poly", scaled=True), [1, 2, 9]).to_bytes()
+KERNEL = Model.from_ensemble(
+    random_kernel(5, 7, 3, kernel="poly", scaled=True), [1, 2, 9]
+).to_bytes()
 CODE = np.ones((MOST_DECODED + 1, 3))
 MANY_COLUMNS = Model.from_ensemble(
     replace(random_trees(5, 7, 3, splits=(2, 9)), code=CODE), [1, 2, 9]
 ).to_bytes()
 SIGMOIDS = Model.from_ensemble(
-    random_trees(5, 7, 3, "vector", splits=(2, 9)), [1, 2, 9], link="sigmoid"
+    random_trees(5, 7, 3, mode="vector", splits=(2, 9)), [1, 2, 9], link="sigmoid"
 )
 LABELS = SIGMOIDS.with_thresholds([0.5, -1.0, 0.0]).to_bytes()
 CALIBRATED = Model.from_bytes(TREES)._with_link_temperature(0.5).with_temperature(2.5).to_bytes()
 SETS = Model.from_ensemble(random_sets(4, 5, 3), [1, 2, 9]).to_bytes()
 SHARED = Model.from_ensemble(
-    random_entries(5, 7, 3, 0.7, True, splits=(2, 9)), [1, 2, 9], link="sigmoid"
+    random_entries(5, 7, 3, share=0.7, shared=True, splits=(2, 9)), [1, 2, 9], link="sigmoid"
 ).to_bytes()
-ENTRIES = Model.from_ensemble(random_entries(5, 7, 3, 0.7, splits=(2, 9)), [1, 2, 9]).to_bytes()
-FEW = random_trees(5, 7, 3, "vector", splits=(2, 9))
+ENTRIES = Model.from_ensemble(
+    random_entries(5, 7, 3, share=0.7, splits=(2, 9)), [1, 2, 9]
+).to_bytes()
+FEW = random_trees(5, 7, 3, mode="vector", splits=(2, 9))
 FEW = replace(
     FEW,
     nan_left=np.zeros(len(FEW.feature), bool),
@@ -96,7 +100,7 @@ EXITS = (
     )
     .to_bytes()
 )
-RBF = Model.from_ensemble(random_kernel(5, 7, 3, "rbf"), ["a", "bb", "c"]).to_bytes()
+RBF = Model.from_ensemble(random_kernel(5, 7, 3, kernel="rbf"), ["a", "bb", "c"]).to_bytes()
 
 
 def entry(data, tag):
@@ -212,7 +216,7 @@ def one_past(values):
 
 def in_part(data, part, at, value):
     """A byte of a part of PACK changed."""
-    return edited(data, b"PACK", "B", put(parts(data)[part] + at, value))
+    return edited(data, b"PACK", "B", change=put(parts(data)[part] + at, value))
 
 
 def shifted(data):
@@ -234,7 +238,7 @@ def with_tail(data):
 
 def overlapping(data):
     offset = struct.unpack_from("<Q", data, entry(data, b"THRS") + 8)[0]
-    return in_entry(data, b"THRS", 8, "Q", offset - 64)
+    return in_entry(data, b"THRS", 8, code="Q", value=offset - 64)
 
 
 CASES = [
@@ -269,43 +273,47 @@ CASES = [
     ("MCB_E_DECODER", lambda: patch(TREES, 48, "I", 1)),
     ("MCB_E_DECODER", lambda: patch(CODED, 48, "I", 3)),
     ("MCB_E_CODE_COLUMNS", lambda: patch(MANY_COLUMNS, 48, "I", 2)),
-    ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"1eta")),
-    ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, "4s", b"me a")),
-    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, "B", 0)),
-    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, "B", 8)),
-    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"COEF", 4, "B", 7)),
-    ("MCB_E_DTYPE", lambda: in_entry(TREES, b"LEAF", 4, "B", 3)),
-    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"COEF", 4, "B", 3)),
+    ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, code="4s", value=b"1eta")),
+    ("MCB_E_TAG", lambda: in_entry(LIST, b"meta", 0, code="4s", value=b"me a")),
+    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, code="B", value=0)),
+    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"meta", 4, code="B", value=8)),
+    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"COEF", 4, code="B", value=7)),
+    ("MCB_E_DTYPE", lambda: in_entry(TREES, b"LEAF", 4, code="B", value=3)),
+    ("MCB_E_DTYPE", lambda: in_entry(LIST, b"COEF", 4, code="B", value=3)),
     *[
-        ("MCB_E_SECTION_RESERVED", lambda at=at: in_entry(LIST, b"THRS", at, "B", 1))
+        ("MCB_E_SECTION_RESERVED", lambda at=at: in_entry(LIST, b"THRS", at, code="B", value=1))
         for at in (5, 6, 7, 28, 31)
     ],
     (
         "MCB_E_ALIGNMENT",
         lambda: in_entry(
-            LIST, b"FEAT", 8, "Q", struct.unpack_from("<Q", LIST, entry(LIST, b"FEAT") + 8)[0] + 32
+            LIST,
+            b"FEAT",
+            8,
+            code="Q",
+            value=struct.unpack_from("<Q", LIST, entry(LIST, b"FEAT") + 8)[0] + 32,
         ),
     ),
     ("MCB_E_ORDER", lambda: overlapping(LIST)),
-    ("MCB_E_ORDER", lambda: in_entry(LIST, b"FEAT", 8, "Q", 0)),
+    ("MCB_E_ORDER", lambda: in_entry(LIST, b"FEAT", 8, code="Q", value=0)),
     ("MCB_E_GAP", lambda: shifted(LIST)),
-    ("MCB_E_GAP", lambda: in_entry(LIST, b"FEAT", 8, "Q", 1 << 63)),
-    ("MCB_E_COUNT", lambda: in_entry(LIST, b"meta", 16, "Q", 1 << 40)),
-    ("MCB_E_COUNT", lambda: in_entry(LIST, b"COEF", 16, "Q", (1 << 62) + 15)),
+    ("MCB_E_GAP", lambda: in_entry(LIST, b"FEAT", 8, code="Q", value=1 << 63)),
+    ("MCB_E_COUNT", lambda: in_entry(LIST, b"meta", 16, code="Q", value=1 << 40)),
+    ("MCB_E_COUNT", lambda: in_entry(LIST, b"COEF", 16, code="Q", value=(1 << 62) + 15)),
     ("MCB_E_PADDING", lambda: with_byte_in_gap(LIST)),
     ("MCB_E_DUPLICATE", lambda: with_section(LIST, b"meta")),
     ("MCB_E_DUPLICATE", lambda: with_section(with_section(LIST, b"note"), b"note")),
     ("MCB_E_UNKNOWN", lambda: with_section(LIST, b"NEWS")),
-    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"TABL", 6, bytes(8))),
-    ("MCB_E_MISPLACED", lambda: with_section(TABLE, b"COEF", 5, bytes(8))),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"TABL", 6, content=bytes(8))),
+    ("MCB_E_MISPLACED", lambda: with_section(TABLE, b"COEF", 5, content=bytes(8))),
     *[
-        ("MCB_E_MISPLACED", lambda tag=tag: with_section(LIST, tag, 1, b""))
+        ("MCB_E_MISPLACED", lambda tag=tag: with_section(LIST, tag, 1, content=b""))
         for tag in (b"TSIZ", b"RGHT", b"TCLS", b"TBAS", b"RNDS")
     ],
-    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LEAF", 5, b"")),
-    ("MCB_E_MISPLACED", lambda: with_section(TREES, b"COEF", 5, b"")),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LEAF", 5, content=b"")),
+    ("MCB_E_MISPLACED", lambda: with_section(TREES, b"COEF", 5, content=b"")),
     *[
-        ("MCB_E_MISPLACED", lambda data=data, tag=tag: with_section(data, tag, 5, bytes(4)))
+        ("MCB_E_MISPLACED", lambda data=data, tag=tag: with_section(data, tag, 5, content=bytes(4)))
         for data, tag in (
             (LIST, b"WMAT"),
             (LIST, b"SVEC"),
@@ -320,31 +328,34 @@ CASES = [
         )
     ],
     *[
-        ("MCB_E_DTYPE", lambda tag=tag: in_entry(KERNEL, tag, 4, "B", 7))
+        ("MCB_E_DTYPE", lambda tag=tag: in_entry(KERNEL, tag, 4, code="B", value=7))
         for tag in (b"SVEC", b"DUAL", b"KPAR", b"SCAL")
     ],
-    ("MCB_E_DTYPE", lambda: in_entry(LINEAR, b"WMAT", 4, "B", 6)),
+    ("MCB_E_DTYPE", lambda: in_entry(LINEAR, b"WMAT", 4, code="B", value=6)),
     *[("MCB_E_MISSING", lambda tag=tag: without(LINEAR, tag)) for tag in (b"WMAT", b"BIAS")],
     *[
         ("MCB_E_MISSING", lambda tag=tag: without(KERNEL, tag))
         for tag in (b"SVEC", b"DUAL", b"KPAR", b"BIAS")
     ],
     *[
-        ("MCB_E_SHAPE", lambda tag=tag: edited(KERNEL, tag, "f", lambda values: values[:-1]))
+        ("MCB_E_SHAPE", lambda tag=tag: edited(KERNEL, tag, "f", change=lambda values: values[:-1]))
         for tag in (b"SVEC", b"DUAL", b"KPAR", b"SCAL", b"BIAS")
     ],
     *[
-        ("MCB_E_SHAPE", lambda tag=tag: edited(KERNEL, tag, "f", lambda values: []))
+        ("MCB_E_SHAPE", lambda tag=tag: edited(KERNEL, tag, "f", change=lambda values: []))
         for tag in (b"SVEC", b"DUAL", b"KPAR", b"SCAL")
     ],
-    ("MCB_E_SHAPE", lambda: edited(KERNEL, b"KPAR", "f", lambda values: [*values, 0.0])),
-    ("MCB_E_SHAPE", lambda: edited(KERNEL, b"DUAL", "f", lambda values: values[:-3])),
-    ("MCB_E_SHAPE", lambda: edited(KERNEL, b"SVEC", "f", lambda values: [*values, *values[:7]])),
+    ("MCB_E_SHAPE", lambda: edited(KERNEL, b"KPAR", "f", change=lambda values: [*values, 0.0])),
+    ("MCB_E_SHAPE", lambda: edited(KERNEL, b"DUAL", "f", change=lambda values: values[:-3])),
+    (
+        "MCB_E_SHAPE",
+        lambda: edited(KERNEL, b"SVEC", "f", change=lambda values: [*values, *values[:7]]),
+    ),
     *[
-        ("MCB_E_SHAPE", lambda n=n: edited(LINEAR, b"WMAT", "f", lambda values: values[:n]))
+        ("MCB_E_SHAPE", lambda n=n: edited(LINEAR, b"WMAT", "f", change=lambda values: values[:n]))
         for n in (0, -1, -3, -7)
     ],
-    ("MCB_E_SHAPE", lambda: edited(LINEAR, b"WMAT", "f", lambda values: values * 2)),
+    ("MCB_E_SHAPE", lambda: edited(LINEAR, b"WMAT", "f", change=lambda values: values * 2)),
     ("MCB_E_SHAPE", lambda: patch(LINEAR, 36, "I", 8)),
     ("MCB_E_SHAPE", lambda: patch(LINEAR, 36, "I", 0x7FFFFFFF)),
     ("MCB_E_SHAPE", lambda: patch(KERNEL, 36, "I", 0x7FFFFFFF)),
@@ -352,28 +363,31 @@ CASES = [
     *[
         (
             "MCB_E_COEFFICIENT",
-            lambda data=data, tag=tag, value=value: edited(data, tag, "f", put(-1, value)),
+            lambda data=data, tag=tag, value=value: edited(data, tag, "f", change=put(-1, value)),
         )
         for data, tag in ((LINEAR, b"WMAT"), (KERNEL, b"DUAL"))
         for value in (np.inf, -np.inf, np.nan)
     ],
     *[
-        ("MCB_E_SUPPORT", lambda value=value: edited(RBF, b"SVEC", "f", put(3, value)))
+        ("MCB_E_SUPPORT", lambda value=value: edited(RBF, b"SVEC", "f", change=put(3, value)))
         for value in (np.inf, np.nan)
     ],
     *[
-        ("MCB_E_SCALE", lambda at=at, value=value: edited(KERNEL, b"SCAL", "f", put(at, value)))
+        (
+            "MCB_E_SCALE",
+            lambda at=at, value=value: edited(KERNEL, b"SCAL", "f", change=put(at, value)),
+        )
         for at in (0, -1)
         for value in (np.inf, np.nan)
     ],
     *[
-        ("MCB_E_KERNEL", lambda value=value: edited(KERNEL, b"KPAR", "f", put(0, value)))
+        ("MCB_E_KERNEL", lambda value=value: edited(KERNEL, b"KPAR", "f", change=put(0, value)))
         for value in (-1.0, 0.5, 3.0, 4.0, 6.0, 1e30, np.nan, np.inf)
     ],
     *[
         (
             "MCB_E_KERNEL_PARAMETER",
-            lambda data=data, at=at, value=value: edited(data, b"KPAR", "f", put(at, value)),
+            lambda data=data, at=at, value=value: edited(data, b"KPAR", "f", change=put(at, value)),
         )
         for data, at, wrong in (
             (KERNEL, 1, (0.0, -1.0, np.inf, np.nan)),
@@ -386,30 +400,33 @@ CASES = [
         for value in wrong
     ],
     *[
-        ("MCB_E_KERNEL_PARAMETER", lambda kernel=kernel: edited(RBF, b"KPAR", "f", put(0, kernel)))
+        (
+            "MCB_E_KERNEL_PARAMETER",
+            lambda kernel=kernel: edited(RBF, b"KPAR", "f", change=put(0, kernel)),
+        )
         for kernel in (0.0, 5.0)
     ],
-    ("MCB_E_BIAS", lambda: edited(LINEAR, b"BIAS", "f", put(0, np.nan))),
-    ("MCB_E_BIAS", lambda: edited(KERNEL, b"BIAS", "f", put(2, np.inf))),
-    ("MCB_E_LABEL_ORDER", lambda: edited(KERNEL, b"LABI", "q", put(1, 1))),
-    ("MCB_E_CODE_ALONE", lambda: with_section(TREES, b"CODE", 5, bytes(36))),
-    ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(36))),
+    ("MCB_E_BIAS", lambda: edited(LINEAR, b"BIAS", "f", change=put(0, np.nan))),
+    ("MCB_E_BIAS", lambda: edited(KERNEL, b"BIAS", "f", change=put(2, np.inf))),
+    ("MCB_E_LABEL_ORDER", lambda: edited(KERNEL, b"LABI", "q", change=put(1, 1))),
+    ("MCB_E_CODE_ALONE", lambda: with_section(TREES, b"CODE", 5, content=bytes(36))),
+    ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, content=bytes(36))),
     (
         "MCB_E_CODE",
         lambda: with_section(
-            without(TREES, b"TBAS"), b"CODE", 5, struct.pack("<9f", *[np.nan] * 9)
+            without(TREES, b"TBAS"), b"CODE", 5, content=struct.pack("<9f", *[np.nan] * 9)
         ),
     ),
     *[
         (
             "MCB_E_CALIBRATION",
-            lambda tag=tag, value=value: edited(CALIBRATED, tag, "d", put(0, value)),
+            lambda tag=tag, value=value: edited(CALIBRATED, tag, "d", change=put(0, value)),
         )
         for tag in (b"CALB", b"calb")
         for value in (0.0, -0.0, -1.0, -5e-324, np.nan, np.inf, -np.inf)
     ],
     *[
-        ("MCB_E_SHAPE", lambda tag=tag, change=change: edited(CALIBRATED, tag, "d", change))
+        ("MCB_E_SHAPE", lambda tag=tag, change=change: edited(CALIBRATED, tag, "d", change=change))
         for tag in (b"CALB", b"calb")
         for change in (lambda values: [], lambda values: [1.0, 1.0])
     ],
@@ -419,20 +436,28 @@ CASES = [
         for case in (
             (
                 "MCB_E_DUPLICATE",
-                lambda tag=tag: with_section(CALIBRATED, tag, 6, struct.pack("<d", 1.0)),
+                lambda tag=tag: with_section(CALIBRATED, tag, 6, content=struct.pack("<d", 1.0)),
             ),
-            ("MCB_E_DTYPE", lambda tag=tag: with_section(LIST, tag, 5, struct.pack("<f", 1.0))),
+            (
+                "MCB_E_DTYPE",
+                lambda tag=tag: with_section(LIST, tag, 5, content=struct.pack("<f", 1.0)),
+            ),
         )
     ],
     *[
         (
             "MCB_E_CALIBRATION",
-            lambda tag=tag: with_section(patch(VECTOR, 44, "I", 4), tag, 6, struct.pack("<d", 1.0)),
+            lambda tag=tag: with_section(
+                patch(VECTOR, 44, "I", 4), tag, 6, content=struct.pack("<d", 1.0)
+            ),
         )
         for tag in (b"CALB", b"calb")
     ],
     *[
-        ("MCB_E_CALIBRATION", lambda tag=tag, data=data: with_section(data, tag, 6, bytes(8)))
+        (
+            "MCB_E_CALIBRATION",
+            lambda tag=tag, data=data: with_section(data, tag, 6, content=bytes(8)),
+        )
         for tag in (b"CALB", b"calb")
         for data in (LIST, TABLE, VECTOR, CODED, LINEAR, KERNEL)
     ],
@@ -440,38 +465,40 @@ CASES = [
         ("MCB_E_CATEGORIES", lambda tag=tag: without(SETS, tag))
         for tag in (b"CSET", b"COFF", b"CBIT", b"CATF", b"CATN", b"CATO", b"CATS")
     ],
-    ("MCB_E_CATEGORIES", lambda: with_section(VECTOR, b"CSET", 1, bytes(9))),
-    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"CSET", 1, bytes(5))),
-    ("MCB_E_DTYPE", lambda: with_section(without(SETS, b"CBIT"), b"CBIT", 2, bytes(8))),
-    ("MCB_E_SHAPE", lambda: edited(SETS, b"CSET", "B", lambda values: values[:-1])),
-    ("MCB_E_SHAPE", lambda: edited(SETS, b"CATN", "H", lambda values: values[:-1])),
-    ("MCB_E_SET", lambda: edited(SETS, b"CSET", "B", put(0, 200))),
-    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", put(0, 1))),
-    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", put(1, 0))),
-    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", put(-1, 1))),
-    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", lambda values: [])),
-    ("MCB_E_SET", lambda: edited(SETS, b"CBIT", "B", lambda values: [*values, 0])),
-    ("MCB_E_FEATURE_INDEX", lambda: edited(SETS, b"CATF", "B", put(0, 3))),
-    ("MCB_E_FEATURE_INDEX", lambda: edited(SETS, b"CATF", "B", put(1, 0x85))),
-    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATN", "H", put(0, 0))),
-    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATN", "H", put(1, 10))),
-    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATN", "H", put(1, 12))),
-    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATO", "B", put(0, 1))),
-    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATO", "B", put(2, 1))),
-    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATO", "B", put(11, 255))),
-    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", lambda values: [*values, 65])),
-    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", put(1, 0))),
-    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", put(6, 90))),
-    ("MCB_E_UTF8", lambda: edited(SETS, b"CATS", "B", put(-1, 65))),
+    ("MCB_E_CATEGORIES", lambda: with_section(VECTOR, b"CSET", 1, content=bytes(9))),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"CSET", 1, content=bytes(5))),
+    ("MCB_E_DTYPE", lambda: with_section(without(SETS, b"CBIT"), b"CBIT", 2, content=bytes(8))),
+    ("MCB_E_SHAPE", lambda: edited(SETS, b"CSET", "B", change=lambda values: values[:-1])),
+    ("MCB_E_SHAPE", lambda: edited(SETS, b"CATN", "H", change=lambda values: values[:-1])),
+    ("MCB_E_SET", lambda: edited(SETS, b"CSET", "B", change=put(0, 200))),
+    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", change=put(0, 1))),
+    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", change=put(1, 0))),
+    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", change=put(-1, 1))),
+    ("MCB_E_SET", lambda: edited(SETS, b"COFF", "H", change=lambda values: [])),
+    ("MCB_E_SET", lambda: edited(SETS, b"CBIT", "B", change=lambda values: [*values, 0])),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(SETS, b"CATF", "B", change=put(0, 3))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(SETS, b"CATF", "B", change=put(1, 0x85))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATN", "H", change=put(0, 0))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATN", "H", change=put(1, 10))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATN", "H", change=put(1, 12))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATO", "B", change=put(0, 1))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATO", "B", change=put(2, 1))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATO", "B", change=put(11, 255))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", change=lambda values: [*values, 65])),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", change=put(1, 0))),
+    ("MCB_E_LEVELS", lambda: edited(SETS, b"CATS", "B", change=put(6, 90))),
+    ("MCB_E_UTF8", lambda: edited(SETS, b"CATS", "B", change=put(-1, 65))),
     *[
         ("MCB_E_EXIT", lambda tag=tag: without(without(EXITS, b"exit"), tag))
         for tag in (b"pair", b"marg", b"rjct")
     ],
-    ("MCB_E_EXIT", lambda: with_section(patch(CODED, 48, "I", 1), b"exit", 1, b"\1")),
+    ("MCB_E_EXIT", lambda: with_section(patch(CODED, 48, "I", 1), b"exit", 1, content=b"\1")),
     *[
         (
             "MCB_E_SHAPE",
-            lambda tag=tag, code=code, n=n: edited(EXITS, tag, code, lambda values: values[:n]),
+            lambda tag=tag, code=code, n=n: edited(
+                EXITS, tag, code, change=lambda values: values[:n]
+            ),
         )
         for tag, code, n in (
             (b"pair", "e", -1),
@@ -480,10 +507,13 @@ CASES = [
             (b"rjct", "d", 0),
         )
     ],
-    ("MCB_E_SHAPE", lambda: edited(EXITS, b"exit", "B", lambda values: values[:2])),
-    ("MCB_E_SHAPE", lambda: edited(EXITS, b"pair", "e", lambda values: values + values[:6])),
+    ("MCB_E_SHAPE", lambda: edited(EXITS, b"exit", "B", change=lambda values: values[:2])),
+    ("MCB_E_SHAPE", lambda: edited(EXITS, b"pair", "e", change=lambda values: values + values[:6])),
     *[
-        ("MCB_E_CHECKPOINT", lambda at=at, value=value: edited(EXITS, b"exit", "B", put(at, value)))
+        (
+            "MCB_E_CHECKPOINT",
+            lambda at=at, value=value: edited(EXITS, b"exit", "B", change=put(at, value)),
+        )
         for at, value in (
             (0, 0),
             (1, 1),
@@ -494,17 +524,20 @@ CASES = [
         )
     ],
     *[
-        ("MCB_E_BOUND", lambda half=half: edited(EXITS, b"pair", "H", put(7, half)))
+        ("MCB_E_BOUND", lambda half=half: edited(EXITS, b"pair", "H", change=put(7, half)))
         for half in (0xFC00, 0x7C01, 0x7E00, 0xFFFF)
     ],
     *[
-        ("MCB_E_BOUND", lambda value=value: edited(single_bounds(), b"pair", "f", put(-1, value)))
+        (
+            "MCB_E_BOUND",
+            lambda value=value: edited(single_bounds(), b"pair", "f", change=put(-1, value)),
+        )
         for value in (-np.inf, np.nan)
     ],
     *[
         (
             "MCB_E_EXIT_NUMBER",
-            lambda tag=tag, at=at, value=value: edited(EXITS, tag, "d", put(at, value)),
+            lambda tag=tag, at=at, value=value: edited(EXITS, tag, "d", change=put(at, value)),
         )
         for tag, third in ((b"marg", 2.0**32), (b"rjct", 3))
         for at, wrong in (
@@ -519,18 +552,20 @@ CASES = [
     *[
         (
             "MCB_E_MISPLACED",
-            lambda data=data, tag=tag: with_section(data, tag, 6 if tag == b"marg" else 1, b""),
+            lambda data=data, tag=tag: with_section(
+                data, tag, 6 if tag == b"marg" else 1, content=b""
+            ),
         )
         for data in (TABLE, LINEAR, KERNEL)
         for tag in (b"exit", b"marg")
     ],
     *[
-        ("MCB_E_ABOVE", lambda value=value: edited(LABELS, b"ABOV", "d", put(1, value)))
+        ("MCB_E_ABOVE", lambda value=value: edited(LABELS, b"ABOV", "d", change=put(1, value)))
         for value in (np.nan, np.inf, -np.inf)
     ],
-    ("MCB_E_ABOVE", lambda: with_section(VECTOR, b"ABOV", 6, struct.pack("<3d", 0, 0, 0))),
-    ("MCB_E_SHAPE", lambda: edited(LABELS, b"ABOV", "d", lambda values: [1.0, 1.0])),
-    ("MCB_E_DTYPE", lambda: with_section(VECTOR, b"ABOV", 5, struct.pack("<3f", 0, 0, 0))),
+    ("MCB_E_ABOVE", lambda: with_section(VECTOR, b"ABOV", 6, content=struct.pack("<3d", 0, 0, 0))),
+    ("MCB_E_SHAPE", lambda: edited(LABELS, b"ABOV", "d", change=lambda values: [1.0, 1.0])),
+    ("MCB_E_DTYPE", lambda: with_section(VECTOR, b"ABOV", 5, content=struct.pack("<3f", 0, 0, 0))),
     ("MCB_E_META_SIZE", lambda: big_meta()),
     ("MCB_E_END", lambda: with_tail(LIST)),
     *[
@@ -548,11 +583,11 @@ CASES = [
     ("MCB_E_LABEL_KIND", lambda: without(LIST, b"LABI")),
     ("MCB_E_LABEL_KIND", lambda: without(TEXT, b"LABO")),
     ("MCB_E_LABEL_KIND", lambda: without(TEXT, b"LABS")),
-    ("MCB_E_LABEL_KIND", lambda: with_section(TEXT, b"LABI", 4, bytes(24))),
+    ("MCB_E_LABEL_KIND", lambda: with_section(TEXT, b"LABI", 4, content=bytes(24))),
     *[
         (
             "MCB_E_SHAPE",
-            lambda tag=tag, code=code: edited(LIST, tag, code, lambda values: values[:-1]),
+            lambda tag=tag, code=code: edited(LIST, tag, code, change=lambda values: values[:-1]),
         )
         for tag, code in (
             (b"FEAT", "B"),
@@ -562,51 +597,54 @@ CASES = [
             (b"LABI", "q"),
         )
     ],
-    ("MCB_E_SHAPE", lambda: edited(TEXT, b"COEL", "f", lambda values: values[:-3])),
-    ("MCB_E_SHAPE", lambda: edited(TEXT, b"LABO", "B", lambda values: [*values, values[-1]])),
-    ("MCB_E_SHAPE", lambda: edited(TABLE, b"IOFF", "B", lambda values: values[:-1])),
-    ("MCB_E_SHAPE", lambda: edited(TABLE, b"TABL", "f", lambda values: values[:-3])),
-    ("MCB_E_DTYPE", lambda: with_section(without(TABLE, b"TABL"), b"TABL", 6, bytes(8))),
+    ("MCB_E_SHAPE", lambda: edited(TEXT, b"COEL", "f", change=lambda values: values[:-3])),
+    (
+        "MCB_E_SHAPE",
+        lambda: edited(TEXT, b"LABO", "B", change=lambda values: [*values, values[-1]]),
+    ),
+    ("MCB_E_SHAPE", lambda: edited(TABLE, b"IOFF", "B", change=lambda values: values[:-1])),
+    ("MCB_E_SHAPE", lambda: edited(TABLE, b"TABL", "f", change=lambda values: values[:-3])),
+    ("MCB_E_DTYPE", lambda: with_section(without(TABLE, b"TABL"), b"TABL", 6, content=bytes(8))),
     *[
         (
             "MCB_E_SHAPE",
-            lambda tag=tag, code=code: edited(TREES, tag, code, lambda values: values[:-1]),
+            lambda tag=tag, code=code: edited(TREES, tag, code, change=lambda values: values[:-1]),
         )
         for tag, code in zip(
             (b"FEAT", b"THRS", b"RGHT", b"LEAF", b"TCLS", b"TBAS"), "BfBfBB", strict=True
         )
     ],
-    ("MCB_E_SHAPE", lambda: edited(TREES, b"TSIZ", "B", lambda values: values[:-1])),
-    ("MCB_E_SHAPE", lambda: edited(VECTOR, b"LEAF", "e", lambda values: values[:-1])),
+    ("MCB_E_SHAPE", lambda: edited(TREES, b"TSIZ", "B", change=lambda values: values[:-1])),
+    ("MCB_E_SHAPE", lambda: edited(VECTOR, b"LEAF", "e", change=lambda values: values[:-1])),
     ("MCB_E_SHAPE", lambda: without(without(TREES, b"TCLS"), b"TBAS")),
     ("MCB_E_SECTION_CRC", lambda: LIST[:-1] + b" "),
-    ("MCB_E_SECTION_CRC", lambda: in_entry(LIST, b"THRS", 24, "I", 5)),
-    ("MCB_E_FEATURE_INDEX", lambda: edited(LIST, b"FEAT", "B", put(2, 7))),
-    ("MCB_E_FEATURE_INDEX", lambda: edited(LIST, b"FEAT", "B", put(2, 0x80 | 7))),
-    ("MCB_E_FEATURE_INDEX", lambda: edited(TREES, b"FEAT", "B", put(-1, 7))),
-    ("MCB_E_FEATURE_INDEX", lambda: edited(TREES, b"FEAT", "B", put(0, 0x80 | 7))),
-    ("MCB_E_FEATURE_INDEX", lambda: edited(TABLE, b"FIDX", "B", put(3, 4))),
-    ("MCB_E_FEATURE_INDEX", lambda: edited(TABLE, b"FIDX", "B", put(1, 0))),
-    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(0, 1))),
-    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(1, 0))),
-    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(1, 200))),
-    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", put(-1, 29))),
+    ("MCB_E_SECTION_CRC", lambda: in_entry(LIST, b"THRS", 24, code="I", value=5)),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(LIST, b"FEAT", "B", change=put(2, 7))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(LIST, b"FEAT", "B", change=put(2, 0x80 | 7))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(TREES, b"FEAT", "B", change=put(-1, 7))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(TREES, b"FEAT", "B", change=put(0, 0x80 | 7))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(TABLE, b"FIDX", "B", change=put(3, 4))),
+    ("MCB_E_FEATURE_INDEX", lambda: edited(TABLE, b"FIDX", "B", change=put(1, 0))),
+    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", change=put(0, 1))),
+    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", change=put(1, 0))),
+    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", change=put(1, 200))),
+    ("MCB_E_OFFSETS", lambda: edited(TABLE, b"IOFF", "B", change=put(-1, 29))),
     *[
-        ("MCB_E_THRESHOLD", lambda value=value: edited(LIST, b"THRS", "f", put(4, value)))
+        ("MCB_E_THRESHOLD", lambda value=value: edited(LIST, b"THRS", "f", change=put(4, value)))
         for value in (np.inf, -np.inf, np.nan)
     ],
-    ("MCB_E_THRESHOLD", lambda: edited(TABLE, b"THRS", "f", put(4, np.nan))),
-    ("MCB_E_THRESHOLD", lambda: edited(TREES, b"THRS", "f", put(-1, np.inf))),
-    ("MCB_E_TREE_SIZES", lambda: edited(TREES, b"TSIZ", "B", add(2, 1))),
-    ("MCB_E_TREE_SIZES", lambda: edited(TREES, b"TSIZ", "B", add(-1, -1))),
-    ("MCB_E_TREE_SIZES", lambda: edited(TREES, b"TSIZ", "B", put(0, 255))),
-    ("MCB_E_ROUNDS", lambda: edited(TREES, b"RNDS", "B", add(0, 1))),
-    ("MCB_E_ROUNDS", lambda: edited(TREES, b"RNDS", "B", add(-1, -1))),
-    ("MCB_E_ROUNDS", lambda: edited(TREES, b"RNDS", "B", lambda values: values[:-1])),
-    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", put(0, 0))),
-    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", put(-1, 0))),
-    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", put(-1, 2))),
-    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", put(0, 255))),
+    ("MCB_E_THRESHOLD", lambda: edited(TABLE, b"THRS", "f", change=put(4, np.nan))),
+    ("MCB_E_THRESHOLD", lambda: edited(TREES, b"THRS", "f", change=put(-1, np.inf))),
+    ("MCB_E_TREE_SIZES", lambda: edited(TREES, b"TSIZ", "B", change=add(2, 1))),
+    ("MCB_E_TREE_SIZES", lambda: edited(TREES, b"TSIZ", "B", change=add(-1, -1))),
+    ("MCB_E_TREE_SIZES", lambda: edited(TREES, b"TSIZ", "B", change=put(0, 255))),
+    ("MCB_E_ROUNDS", lambda: edited(TREES, b"RNDS", "B", change=add(0, 1))),
+    ("MCB_E_ROUNDS", lambda: edited(TREES, b"RNDS", "B", change=add(-1, -1))),
+    ("MCB_E_ROUNDS", lambda: edited(TREES, b"RNDS", "B", change=lambda values: values[:-1])),
+    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", change=put(0, 0))),
+    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", change=put(-1, 0))),
+    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", change=put(-1, 2))),
+    ("MCB_E_RIGHT", lambda: edited(TREES, b"RGHT", "B", change=put(0, 255))),
     *[
         ("MCB_E_RIGHT", lambda right=right: one_tree(right))
         for right in (
@@ -619,71 +657,82 @@ CASES = [
             [3, 0, 1],
         )
     ],
-    ("MCB_E_TREE_CLASS", lambda: edited(TREES, b"TCLS", "B", put(-1, 3))),
-    ("MCB_E_TREE_CLASS", lambda: edited(TREES, b"TCLS", "B", put(0, 255))),
-    ("MCB_E_TREE_BASE", lambda: edited(TREES, b"TBAS", "B", put(-1, 4))),
+    ("MCB_E_TREE_CLASS", lambda: edited(TREES, b"TCLS", "B", change=put(-1, 3))),
+    ("MCB_E_TREE_CLASS", lambda: edited(TREES, b"TCLS", "B", change=put(0, 255))),
+    ("MCB_E_TREE_BASE", lambda: edited(TREES, b"TBAS", "B", change=put(-1, 4))),
     (
         "MCB_E_TREE_BASE",
-        lambda: edited(TREES, b"TBAS", "B", put(1, parse(TREES).items(b"TCLS", "B")[1])),
+        lambda: edited(TREES, b"TBAS", "B", change=put(1, parse(TREES).items(b"TCLS", "B")[1])),
     ),
     ("MCB_E_BASE_ALONE", lambda: without(TREES, b"TCLS")),
-    ("MCB_E_BASE_ALONE", lambda: with_section(VECTOR, b"TBAS", 1, b"")),
+    ("MCB_E_BASE_ALONE", lambda: with_section(VECTOR, b"TBAS", 1, content=b"")),
     *[
-        ("MCB_E_LEAF", lambda value=value: edited(TREES, b"LEAF", "f", put(-1, value)))
+        ("MCB_E_LEAF", lambda value=value: edited(TREES, b"LEAF", "f", change=put(-1, value)))
         for value in (np.inf, np.nan)
     ],
     *[
-        ("MCB_E_LEAF", lambda half=half: edited(VECTOR, b"LEAF", "H", put(0, half)))
+        ("MCB_E_LEAF", lambda half=half: edited(VECTOR, b"LEAF", "H", change=put(0, half)))
         for half in (0x7C00, 0xFC00, 0x7E01)
     ],
-    ("MCB_E_BIAS", lambda: edited(TREES, b"BIAS", "f", put(1, np.nan))),
+    ("MCB_E_BIAS", lambda: edited(TREES, b"BIAS", "f", change=put(1, np.nan))),
     *[("MCB_E_ENTRIES", lambda tag=tag: without(ENTRIES, tag)) for tag in (b"LOFF", b"LCLS")],
-    ("MCB_E_ENTRIES", lambda: with_section(with_section(TREES, b"LOFF", 1, b""), b"LCLS", 1, b"")),
-    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LOFF", 1, bytes(5))),
-    ("MCB_E_DTYPE", lambda: with_section(without(ENTRIES, b"LCLS"), b"LCLS", 5, bytes(8))),
+    (
+        "MCB_E_ENTRIES",
+        lambda: with_section(with_section(TREES, b"LOFF", 1, content=b""), b"LCLS", 1, content=b""),
+    ),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LOFF", 1, content=bytes(5))),
+    ("MCB_E_DTYPE", lambda: with_section(without(ENTRIES, b"LCLS"), b"LCLS", 5, content=bytes(8))),
     *[
         (
             "MCB_E_SHAPE",
-            lambda tag=tag, code=code: edited(ENTRIES, tag, code, lambda values: values[:-1]),
+            lambda tag=tag, code=code: edited(
+                ENTRIES, tag, code, change=lambda values: values[:-1]
+            ),
         )
         for tag, code in ((b"LOFF", "B"), (b"LCLS", "B"), (b"LEAF", "f"))
     ],
     *[
         (
             "MCB_E_ENTRY_OFFSETS",
-            lambda at=at, value=value: edited(ENTRIES, b"LOFF", "B", put(at, value)),
+            lambda at=at, value=value: edited(ENTRIES, b"LOFF", "B", change=put(at, value)),
         )
         for at, value in ((0, 1), (3, 0), (2, 255), (-1, 3), (-1, 255))
     ],
-    ("MCB_E_ENTRY_OFFSETS", lambda: edited(ENTRIES, b"LOFF", "B", add(-1, -1))),
+    ("MCB_E_ENTRY_OFFSETS", lambda: edited(ENTRIES, b"LOFF", "B", change=add(-1, -1))),
     *[
-        ("MCB_E_ENTRY_CLASS", lambda k=k: edited(ENTRIES, b"LCLS", "B", put(0, k)))
+        ("MCB_E_ENTRY_CLASS", lambda k=k: edited(ENTRIES, b"LCLS", "B", change=put(0, k)))
         for k in (3, 255)
     ],
-    ("MCB_E_ENTRY_CLASS", lambda: edited(ENTRIES, b"LCLS", "B", lambda values: [0] * len(values))),
-    ("MCB_E_LEAF", lambda: edited(ENTRIES, b"LEAF", "f", put(-1, np.inf))),
-    ("MCB_E_SHARED", lambda: with_section(SHARED, b"exit", 1, b"\1")),
-    ("MCB_E_SHARED", lambda: with_section(without(SHARED, b"LALL"), b"LALL", 7, bytes(2))),
-    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LALL", 5, bytes(4))),
-    ("MCB_E_DTYPE", lambda: with_section(without(SHARED, b"LALL"), b"LALL", 6, bytes(8))),
-    ("MCB_E_SHAPE", lambda: edited(SHARED, b"LALL", "f", lambda values: values[:-1])),
+    (
+        "MCB_E_ENTRY_CLASS",
+        lambda: edited(ENTRIES, b"LCLS", "B", change=lambda values: [0] * len(values)),
+    ),
+    ("MCB_E_LEAF", lambda: edited(ENTRIES, b"LEAF", "f", change=put(-1, np.inf))),
+    ("MCB_E_SHARED", lambda: with_section(SHARED, b"exit", 1, content=b"\1")),
+    ("MCB_E_SHARED", lambda: with_section(without(SHARED, b"LALL"), b"LALL", 7, content=bytes(2))),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"LALL", 5, content=bytes(4))),
+    ("MCB_E_DTYPE", lambda: with_section(without(SHARED, b"LALL"), b"LALL", 6, content=bytes(8))),
+    ("MCB_E_SHAPE", lambda: edited(SHARED, b"LALL", "f", change=lambda values: values[:-1])),
     *[
-        ("MCB_E_SHARED", lambda tag=tag, value=value: edited(SHARED, tag, "f", put(1, value)))
+        (
+            "MCB_E_SHARED",
+            lambda tag=tag, value=value: edited(SHARED, tag, "f", change=put(1, value)),
+        )
         for tag in (b"LALL", b"LEAF", b"BIAS")
         for value in (np.inf, np.nan, -np.inf, 0.1, 2.0**-21, 3e6, -0.0)
     ],
     *[
-        ("MCB_E_SHARED", lambda tag=tag: edited(SHARED, tag, "f", put(0, -8.5)))
+        ("MCB_E_SHARED", lambda tag=tag: edited(SHARED, tag, "f", change=put(0, -8.5)))
         for tag in (b"LALL", b"LEAF")
     ],
     ("MCB_E_MISSING", lambda: without(PACK, b"PACK")),
-    ("MCB_E_MISPLACED", lambda: with_section(TREES, b"PACK", 1, bytes(32))),
-    ("MCB_E_MISPLACED", lambda: with_section(PACK, b"exit", 1, b"\1")),
-    ("MCB_E_ROUNDS", lambda: edited(PACK, b"RNDS", "B", put(0, 1))),
+    ("MCB_E_MISPLACED", lambda: with_section(TREES, b"PACK", 1, content=bytes(32))),
+    ("MCB_E_MISPLACED", lambda: with_section(PACK, b"exit", 1, content=b"\1")),
+    ("MCB_E_ROUNDS", lambda: edited(PACK, b"RNDS", "B", change=put(0, 1))),
     ("MCB_E_DECODER", lambda: patch(PACK, 48, "I", 1)),
-    ("MCB_E_PACK", lambda: edited(PACK, b"PACK", "B", lambda values: values[:31])),
+    ("MCB_E_PACK", lambda: edited(PACK, b"PACK", "B", change=lambda values: values[:31])),
     *[
-        ("MCB_E_PACK", lambda at=at, value=value: edited(PACK, b"PACK", "B", put(at, value)))
+        ("MCB_E_PACK", lambda at=at, value=value: edited(PACK, b"PACK", "B", change=put(at, value)))
         for at, value in (
             (22, 16),
             (22, 128),
@@ -699,7 +748,10 @@ CASES = [
         )
     ],
     *[
-        ("MCB_E_PACK_SIZE", lambda at=at, value=value: edited(PACK, b"PACK", "B", put(at, value)))
+        (
+            "MCB_E_PACK_SIZE",
+            lambda at=at, value=value: edited(PACK, b"PACK", "B", change=put(at, value)),
+        )
         for at, value in (
             (0, 4),
             (4, 200),
@@ -713,75 +765,83 @@ CASES = [
             (27, 8),
         )
     ],
-    ("MCB_E_PACK_SIZE", lambda: edited(PACK, b"PACK", "B", lambda values: [*values, 0])),
-    ("MCB_E_FEATURE_INDEX", lambda: in_part(PACK, 0, 0, 7)),
-    ("MCB_E_FEATURE_INDEX", lambda: in_part(PACK, 0, 0, 6)),
+    ("MCB_E_PACK_SIZE", lambda: edited(PACK, b"PACK", "B", change=lambda values: [*values, 0])),
+    ("MCB_E_FEATURE_INDEX", lambda: in_part(PACK, 0, 0, value=7)),
+    ("MCB_E_FEATURE_INDEX", lambda: in_part(PACK, 0, 0, value=6)),
     *[
-        ("MCB_E_OFFSETS", lambda at=at, value=value: in_part(PACK, 1, at, value))
+        ("MCB_E_OFFSETS", lambda at=at, value=value: in_part(PACK, 1, at, value=value))
         for at, value in ((0, 1), (1, 0), (1, 255))
     ],
-    ("MCB_E_OFFSETS", lambda: in_part(PACK, 2, -1, 200)),
-    ("MCB_E_OFFSETS", lambda: edited(PACK, b"PACK", "B", add(parts(PACK)[2] - 1, -1))),
-    ("MCB_E_THRESHOLD", lambda: edited(PACK, b"PACK", "B", lambda v: nan_at(v, parts(PACK)[2], 4))),
-    ("MCB_E_LEAF", lambda: edited(PACK, b"PACK", "B", lambda v: nan_at(v, parts(PACK)[3], 2))),
-    ("MCB_E_TREE_SIZES", lambda: edited(PACK, b"PACK", "B", add(16, 1))),
-    ("MCB_E_TREE_SIZES", lambda: edited(PACK, b"PACK", "B", add(16, -1))),
+    ("MCB_E_OFFSETS", lambda: in_part(PACK, 2, -1, value=200)),
+    ("MCB_E_OFFSETS", lambda: edited(PACK, b"PACK", "B", change=add(parts(PACK)[2] - 1, -1))),
+    (
+        "MCB_E_THRESHOLD",
+        lambda: edited(PACK, b"PACK", "B", change=lambda v: nan_at(v, parts(PACK)[2], 4)),
+    ),
+    (
+        "MCB_E_LEAF",
+        lambda: edited(PACK, b"PACK", "B", change=lambda v: nan_at(v, parts(PACK)[3], 2)),
+    ),
+    ("MCB_E_TREE_SIZES", lambda: edited(PACK, b"PACK", "B", change=add(16, 1))),
+    ("MCB_E_TREE_SIZES", lambda: edited(PACK, b"PACK", "B", change=add(16, -1))),
     (
         "MCB_E_PACK_SPLIT",
-        lambda: edited(PACK, b"PACK", "B", fill(parts(PACK)[6], parts(PACK)[7], 255)),
+        lambda: edited(PACK, b"PACK", "B", change=fill(parts(PACK)[6], parts(PACK)[7], 255)),
     ),
-    ("MCB_E_PACK_SPLIT", lambda: edited(PACK, b"PACK", "B", one_past)),
-    ("MCB_E_RIGHT", lambda: edited(PACK, b"PACK", "B", all_right)),
+    ("MCB_E_PACK_SPLIT", lambda: edited(PACK, b"PACK", "B", change=one_past)),
+    ("MCB_E_RIGHT", lambda: edited(PACK, b"PACK", "B", change=all_right)),
     (
         "MCB_E_TREE_CLASS",
-        lambda: edited(OWN, b"PACK", "B", fill(parts(OWN)[5], parts(OWN)[6], 255)),
+        lambda: edited(OWN, b"PACK", "B", change=fill(parts(OWN)[5], parts(OWN)[6], 255)),
     ),
-    ("MCB_E_PACK_LEAF", lambda: edited(PACK, b"PACK", "B", fill(parts(PACK)[7], None, 255))),
+    ("MCB_E_PACK_LEAF", lambda: edited(PACK, b"PACK", "B", change=fill(parts(PACK)[7], None, 255))),
     *[
-        ("MCB_E_CODE", lambda value=value: edited(CODED, b"CODE", "f", put(-1, value)))
+        ("MCB_E_CODE", lambda value=value: edited(CODED, b"CODE", "f", change=put(-1, value)))
         for value in (np.inf, np.nan)
     ],
     ("MCB_E_CODE_ALONE", lambda: without(CODED, b"TCLS")),
-    ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, bytes(24))),
-    ("MCB_E_CODE_ALONE", lambda: with_section(TREES, b"CODE", 5, bytes(36))),
+    ("MCB_E_CODE_ALONE", lambda: with_section(VECTOR, b"CODE", 5, content=bytes(24))),
+    ("MCB_E_CODE_ALONE", lambda: with_section(TREES, b"CODE", 5, content=bytes(36))),
     (
         "MCB_E_CODE_ALONE",
-        lambda: with_section(CODED, b"TBAS", 1, bytes(len(parse(CODED).items(b"TCLS", "B")))),
+        lambda: with_section(
+            CODED, b"TBAS", 1, content=bytes(len(parse(CODED).items(b"TCLS", "B")))
+        ),
     ),
     *[
-        ("MCB_E_SHAPE", lambda n=n: edited(CODED, b"CODE", "f", lambda values: values[:-n]))
+        ("MCB_E_SHAPE", lambda n=n: edited(CODED, b"CODE", "f", change=lambda values: values[:-n]))
         for n in (1, 2, 3)
     ],
-    ("MCB_E_SHAPE", lambda: edited(CODED, b"CODE", "f", lambda values: [*values, 1.0])),
-    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"CODE", "f", lambda values: values[:4])),
-    ("MCB_E_CODE_COLUMNS", lambda: edited(CODED, b"CODE", "f", lambda values: [])),
+    ("MCB_E_SHAPE", lambda: edited(CODED, b"CODE", "f", change=lambda values: [*values, 1.0])),
+    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"CODE", "f", change=lambda values: values[:4])),
+    ("MCB_E_CODE_COLUMNS", lambda: edited(CODED, b"CODE", "f", change=lambda values: [])),
     *[("MCB_E_CODE_COLUMNS", lambda decoder=decoder: no_columns(decoder)) for decoder in (0, 1, 2)],
-    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"TCLS", "B", put(0, 5))),
-    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"TCLS", "B", put(-1, 255))),
-    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"CODE", 5, bytes(12))),
+    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"TCLS", "B", change=put(0, 5))),
+    ("MCB_E_TREE_CLASS", lambda: edited(CODED, b"TCLS", "B", change=put(-1, 255))),
+    ("MCB_E_MISPLACED", lambda: with_section(LIST, b"CODE", 5, content=bytes(12))),
     (
         "MCB_E_THRESHOLD_ORDER",
-        lambda: edited(TABLE, b"THRS", "f", lambda values: put(1, values[0])(values)),
+        lambda: edited(TABLE, b"THRS", "f", change=lambda values: put(1, values[0])(values)),
     ),
-    ("MCB_E_COEFFICIENT", lambda: edited(LIST, b"COEF", "f", put(7, np.inf))),
-    ("MCB_E_COEFFICIENT", lambda: edited(TEXT, b"COEL", "f", put(14, np.nan))),
+    ("MCB_E_COEFFICIENT", lambda: edited(LIST, b"COEF", "f", change=put(7, np.inf))),
+    ("MCB_E_COEFFICIENT", lambda: edited(TEXT, b"COEL", "f", change=put(14, np.nan))),
     *[
-        ("MCB_E_TABLE", lambda value=value: edited(TABLE, b"TABL", "f", put(7, value)))
+        ("MCB_E_TABLE", lambda value=value: edited(TABLE, b"TABL", "f", change=put(7, value)))
         for value in (np.inf, np.nan, -np.inf)
     ],
-    ("MCB_E_BIAS", lambda: edited(LIST, b"BIAS", "f", put(1, -np.inf))),
-    ("MCB_E_BIAS", lambda: edited(TABLE, b"BIAS", "f", put(1, np.nan))),
-    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(0, 1))),
-    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(1, 4))),
-    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(3, 3))),
-    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", put(2, 0))),
-    ("MCB_E_LABEL_TEXT", lambda: edited(TEXT, b"LABS", "B", put(1, 0))),
+    ("MCB_E_BIAS", lambda: edited(LIST, b"BIAS", "f", change=put(1, -np.inf))),
+    ("MCB_E_BIAS", lambda: edited(TABLE, b"BIAS", "f", change=put(1, np.nan))),
+    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", change=put(0, 1))),
+    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", change=put(1, 4))),
+    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", change=put(3, 3))),
+    ("MCB_E_LABEL_OFFSETS", lambda: edited(TEXT, b"LABO", "B", change=put(2, 0))),
+    ("MCB_E_LABEL_TEXT", lambda: edited(TEXT, b"LABS", "B", change=put(1, 0))),
     ("MCB_E_LABEL_TEXT", lambda: long_label()),
     *[
         (
             "MCB_E_UTF8",
             lambda pair=pair: edited(
-                TEXT, b"LABS", "B", lambda values: [values[0], *pair, values[3]]
+                TEXT, b"LABS", "B", change=lambda values: [values[0], *pair, values[3]]
             ),
         )
         for pair in ((0xC0, 0x80), (0xC3, 0x28), (0xFF, 0x61), (0xE2, 0x82), (0x62, 0xC3))
@@ -789,16 +849,16 @@ CASES = [
     ("MCB_E_UTF8", lambda: surrogate_meta(b"\xed\xa0\x80")),
     ("MCB_E_UTF8", lambda: surrogate_meta(b"\xf4\x90\x80\x80")),
     ("MCB_E_UTF8", lambda: surrogate_meta(b"\xe0\x80\x80")),
-    ("MCB_E_LABEL_ORDER", lambda: edited(LIST, b"LABI", "q", put(1, 1))),
-    ("MCB_E_LABEL_ORDER", lambda: edited(LIST, b"LABI", "q", put(2, -1))),
-    ("MCB_E_LABEL_ORDER", lambda: edited(TEXT, b"LABS", "B", put(0, ord("z")))),
+    ("MCB_E_LABEL_ORDER", lambda: edited(LIST, b"LABI", "q", change=put(1, 1))),
+    ("MCB_E_LABEL_ORDER", lambda: edited(LIST, b"LABI", "q", change=put(2, -1))),
+    ("MCB_E_LABEL_ORDER", lambda: edited(TEXT, b"LABS", "B", change=put(0, ord("z")))),
     (
         "MCB_E_LABEL_ORDER",
         lambda: edited(
-            edited(TEXT, b"LABS", "B", lambda values: list(b"aab")),
+            edited(TEXT, b"LABS", "B", change=lambda values: list(b"aab")),
             b"LABO",
             "B",
-            lambda values: [0, 1, 2, 3],
+            change=lambda values: [0, 1, 2, 3],
         ),
     ),
 ]
@@ -880,11 +940,11 @@ def test_where_is_said():
     with pytest.raises(
         ModelFormatError, match=r"threshold is not finite \(section THRS, byte \d+\)"
     ):
-        Model.from_bytes(edited(LIST, b"THRS", "f", put(4, np.inf)))
+        Model.from_bytes(edited(LIST, b"THRS", "f", change=put(4, np.inf)))
     with pytest.raises(
         ModelFormatError, match="section BIAS.*found 2, the limit or expected number is 3"
     ):
-        Model.from_bytes(edited(LIST, b"BIAS", "f", lambda values: values[:-1]))
+        Model.from_bytes(edited(LIST, b"BIAS", "f", change=lambda values: values[:-1]))
 
 
 def test_tampering_twin_writes_the_same_bytes():
@@ -910,7 +970,7 @@ def test_tampering_twin_writes_the_same_bytes():
 def test_what_may_be_skipped():
     for data in (
         with_section(LIST, b"note"),
-        with_section(LIST, b"newS", 6, bytes(16)),
+        with_section(LIST, b"newS", 6, content=bytes(16)),
         patch(LIST, 12, "I", 0x10000),
         patch(LIST, 10, "H", 7),
     ):
@@ -969,7 +1029,12 @@ def test_memory_of_loading(tmp_path):
     k = 65535
     labels = [f"{i:05}" for i in range(k - 1)] + ["z" * 4096]
     wide = Model.from_ensemble(random_stumps(1, 1, k), np.array(labels, dtype=object)).to_bytes()
-    hostile = [good, wide, in_entry(good, b"COEF", 16, "Q", 1 << 61), patch(good, 16, "Q", 1 << 62)]
+    hostile = [
+        good,
+        wide,
+        in_entry(good, b"COEF", 16, code="Q", value=1 << 61),
+        patch(good, 16, "Q", 1 << 62),
+    ]
     for data in hostile:
         path.write_bytes(data)
         tracemalloc.start()
@@ -1016,7 +1081,7 @@ def test_negative_zero_threshold_of_another_writer():
     X = np.array([[0.0], [-0.0], [1e-45], [-1e-45]], dtype=np.float32)
     for layout in ("list", "interval"):
         data = Model.from_ensemble(stumps, range(2), layout=layout).to_bytes()
-        changed = edited(data, b"THRS", "f", put(1, -0.0))
+        changed = edited(data, b"THRS", "f", change=put(1, -0.0))
         assert changed != data
         assert (
             Model.from_bytes(changed).raw_scores(X).tobytes()

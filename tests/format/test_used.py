@@ -35,7 +35,7 @@ def models():
     coef[0, 0] = 1.0
     yield "linear with zeros", Model.from_ensemble(replace(linear, coef=coef), range(3))
     for name in ("linear", "poly", "rbf", "perceptron"):
-        kernel = random_kernel(8, 40, 3, name, scaled=True)
+        kernel = random_kernel(8, 40, 3, kernel=name, scaled=True)
         support = kernel.support.copy()
         factor = kernel.scale.factor.copy()
         support[:, 1::3] = 0.5
