@@ -236,7 +236,7 @@ def test_onnx(files, tmp_path, monkeypatch):
 @pytest.mark.parametrize("target", ["onnx", "treelite"])
 def test_rows_that_are_close_in_float32_are_counted(files, tmp_path, target):
     pytest.importorskip(target)
-    trees = random_trees(20, 2, 4, "vector")
+    trees = random_trees(20, 2, 4, mode="vector")
     # No row has a best class alone.
     trees = replace(
         trees, leaf=trees.leaf[:, [0, 0, 2, 3]], bias=np.array([99, 99, 0, 0], dtype=np.float32)

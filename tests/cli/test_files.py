@@ -274,18 +274,18 @@ def unchanged(case, column, status, message, before):
 
 
 def refused_1(case, column, status, message, before):
-    unchanged(case, column, status, message, before)
+    unchanged(case, column, status, message=message, before=before)
     assert status == 1, message
 
 
 def refused_4(case, column, status, message, before):
-    unchanged(case, column, status, message, before)
+    unchanged(case, column, status, message=message, before=before)
     assert status == 4, message
 
 
 def os_error(case, column, status, message, before):
     assert status == "OSError"
-    unchanged(case, column, status, message, before)
+    unchanged(case, column, status, message=message, before=before)
 
 
 def written_to(case, column, status, message, before):
@@ -310,7 +310,7 @@ def error_4(case, column, status, message, before):
 
 
 def replaced_if_a_model(case, column, status, message, before):
-    replaced(case, column, status, message, before)
+    replaced(case, column, status, message=message, before=before)
     case.path.write_text("keep me")
     refused_1(case, column, *mcboost_train(case), snapshot(case))
 

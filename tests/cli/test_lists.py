@@ -386,7 +386,7 @@ def test_measures_are_the_metrics_of_the_history():
     has[:, 2] = 0
     has[5] = 0
     found = measures(scores, np.zeros(7), has)
-    held = ValidationSet("", None, None, has, None)
+    held = ValidationSet("", None, None, codes=has, weight=None)
     assert set(found) == set(METRICS) - {"error"}
     for name, value in found.items():
         assert value == pytest.approx(METRICS[name](scores, held, None), rel=1e-12), name

@@ -279,7 +279,9 @@ def test_rounds_of_a_totally_corrective_model(files, tmp_path, algorithm):
 def test_machines(files, tmp_path, scored, kind):
     _, data, _, _ = scored
     machine = (
-        random_linear(5, 3) if kind == "linear" else random_kernel(30, 5, 3, "rbf", scaled=True)
+        random_linear(5, 3)
+        if kind == "linear"
+        else random_kernel(30, 5, 3, kernel="rbf", scaled=True)
     )
     model = Model.from_ensemble(machine, [-1, 2, 7])
     model.save(tmp_path / "m.mcb")

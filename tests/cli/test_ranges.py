@@ -21,7 +21,12 @@ def parts_of(path, size, base="auto", n_features=None):
 
     def task(workers):
         try:
-            return agreed(workers, read_part(workers, arguments, silent, True), silent, n_features)
+            return agreed(
+                workers,
+                read_part(workers, arguments, silent, allows_missing=True),
+                silent,
+                n_features=n_features,
+            )
         except Exception as error:
             workers.fail(error)
             raise
@@ -47,7 +52,7 @@ def test_rows_of_one_process(tmp_path, first, size, end):
     path.write_text("\n".join(text_of(np.random.default_rng(0), first)) + end)
     for n_features in (None, 4, 9):
         whole = load_svmlight(path, layout="dense", n_features=n_features)
-        found = parts_of(path, size, "auto", n_features)
+        found = parts_of(path, size, "auto", n_features=n_features)
         assert not [one for one in found if isinstance(one, Exception)]
         np.testing.assert_array_equal(np.concatenate([one.X for one in found]), whole.X)
         np.testing.assert_array_equal(np.concatenate([one.y for one in found]), whole.y)
@@ -59,7 +64,7 @@ def test_index_0_in_one_range(tmp_path):
     path.write_text("".join(f"{i % 2} {'0:3 ' * (i == 33)}1:{i} 2:5\n" for i in range(50)))
     for n_features in (None, 2):
         whole = load_svmlight(path, layout="dense", n_features=n_features)
-        found = parts_of(path, 4, "auto", n_features)
+        found = parts_of(path, 4, "auto", n_features=n_features)
         np.testing.assert_array_equal(np.concatenate([one.X for one in found]), whole.X)
 
 
@@ -76,7 +81,7 @@ def test_sparse_rows_where_one_process_has_them(tmp_path, monkeypatch, first, si
         for n_features in (None, 30, 50):
             whole = load_svmlight(path, n_features=n_features).X
             assert hasattr(whole, "indptr") == (lines[0] == few[0])
-            found = [one.X for one in parts_of(path, size, "auto", n_features)]
+            found = [one.X for one in parts_of(path, size, "auto", n_features=n_features)]
             assert {hasattr(one, "indptr") for one in found} == {hasattr(whole, "indptr")}
             found, whole = (
                 [one.toarray() if hasattr(one, "indptr") else one for one in X]

@@ -108,7 +108,9 @@ def test_long_lines_and_wide_models(tmp_path):
 @pytest.mark.parametrize("kind", ["linear", "kernel"])
 def test_machines(files, tmp_path, kind):
     machine = (
-        random_linear(5, 3) if kind == "linear" else random_kernel(30, 5, 3, "rbf", scaled=True)
+        random_linear(5, 3)
+        if kind == "linear"
+        else random_kernel(30, 5, 3, kernel="rbf", scaled=True)
     )
     Model.from_ensemble(machine, [-1, 2, 7]).save(tmp_path / "m.mcb")
     arguments = ["-d", 1, files / "test.svm", "m.mcb", "-"]

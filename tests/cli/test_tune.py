@@ -270,7 +270,12 @@ def test_equal_errors_are_ranked_by_log_loss(tmp_path, capsys):
         mixed = measured.copy()
         mixed[[0, 1], :, 0] = measured[[0, 1], :, 0][swap]
         best = write_results(
-            arguments, combinations, mixed, ("error", "log_loss"), "error", {"n_estimators": "-n"}
+            arguments,
+            combinations,
+            mixed,
+            names=("error", "log_loss"),
+            by="error",
+            options={"n_estimators": "-n"},
         )
         assert best == 1
         said = capsys.readouterr().out.splitlines()

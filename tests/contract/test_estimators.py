@@ -904,7 +904,7 @@ def test_lone_rows_stay_in_the_training_part(algorithm):
     X, y = some_data(m=60)
     y[0] = 4
     for seed in range(8):
-        rows = held_out(y, np.ones(60), 0.3, seed)
+        rows = held_out(y, np.ones(60), 0.3, random_state=seed)
         assert 0 not in rows
         assert len(set(rows.tolist())) == 18
     with pytest.raises(ValueError, match="validation_fraction=1e-09"):

@@ -297,7 +297,7 @@ def test_unsigned_labels_are_those_of_a_model_of_signed_ones():
         first,
         f"the label {2**53 + 2}, which is not a class of the model",
         X,
-        unsigned + (labels > 2**53),
+        y=unsigned + (labels > 2**53),
     )
 
 

@@ -128,9 +128,9 @@ def test_the_first_round_is_the_step_from_these_scores(name):
     model = made(name, **ALL, n_estimators=1, learning_rate=0.5, min_samples_leaf=1).fit(
         X, y, init_score=scores
     )
-    expected = one_step(name, y, X[:, 0] == 0, scores, 0.5)
+    expected = one_step(name, y, X[:, 0] == 0, scores=scores, rate=0.5)
     np.testing.assert_allclose(model.model_.raw_scores([[0.0], [1.0]]), expected, rtol=1e-4)
-    without = one_step(name, y, X[:, 0] == 0, 0 * scores, 0.5)
+    without = one_step(name, y, X[:, 0] == 0, scores=0 * scores, rate=0.5)
     assert np.abs(np.subtract(expected, without)).max() > 0.01
 
 

@@ -254,7 +254,7 @@ def interrupted_fits(name, more, times, rng):
 @of_configurations
 @pytest.mark.filterwarnings("ignore")
 def test_signals_at_random_moments(name, more, times):
-    hit, _ = interrupted_fits(name, more, times, np.random.default_rng(times))
+    hit, _ = interrupted_fits(name, more, times, rng=np.random.default_rng(times))
     assert hit >= times // 4
 
 

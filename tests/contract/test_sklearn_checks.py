@@ -48,37 +48,37 @@ OTHERS = [
         "Trees fit separable rows at last, however little they weigh. scikit-learn's `GradientBoostingClassifier` with "
         "200 rounds does not pass, either.",
         lambda estimator: learner(estimator) != "stump",
-        lambda estimator: {"n_estimators": min(estimator.n_estimators, 50)},
+        parameters=lambda estimator: {"n_estimators": min(estimator.n_estimators, 50)},
     ),
     Other(
         CLASS_WEIGHT,
         "Coefficients that are optimised again and again, with next to no penalty, fit all rows.",
         lambda estimator: hasattr(estimator, "C"),
-        lambda estimator: {"C": 100.0},
+        parameters=lambda estimator: {"C": 100.0},
     ),
     Other(
         CLASS_WEIGHT,
         "Stumps without shrinkage fit all rows in hundreds of rounds, and bounded steps are far from anything in five.",
         lambda estimator: issubclass(estimator.booster, (ClassicBooster, GradBoost)),
-        lambda estimator: {"n_estimators": 30},
+        parameters=lambda estimator: {"n_estimators": 30},
     ),
     Other(
         CLASS_WEIGHT,
         "Classification trees fit all rows at once, unless they have next to no leaves and rounds.",
         lambda estimator: learner(estimator) == "tree",
-        lambda estimator: {"n_estimators": 3, "max_leaf_nodes": 2},
+        parameters=lambda estimator: {"n_estimators": 3, "max_leaf_nodes": 2},
     ),
     Other(
         "check_classifiers_train",
         "Five votes with coefficients of one size tell few classes apart.",
         lambda estimator: estimator.algorithm in ("adaboost-mh", "adaboost-oc"),
-        lambda estimator: {"n_estimators": max(estimator.n_estimators, 30)},
+        parameters=lambda estimator: {"n_estimators": max(estimator.n_estimators, 30)},
     ),
     Other(
         "check_sample_weight_equivalence",
         "In hundreds of rounds on these 15 rows, the last bit of a coefficient shows.",
         lambda estimator: estimator.algorithm in ("adaboost-ecc", "adaboost-erp"),
-        lambda estimator: {"n_estimators": min(estimator.n_estimators, 100)},
+        parameters=lambda estimator: {"n_estimators": min(estimator.n_estimators, 100)},
     ),
     Other(
         "check_sample_weight_equivalence",
@@ -87,7 +87,7 @@ OTHERS = [
             estimator.algorithm
             in ("vector-tree", "logitboost", "mart", "abc-logitboost", "abc-mart")
         ),
-        lambda estimator: all_rows(type(estimator)),
+        parameters=lambda estimator: all_rows(type(estimator)),
     ),
 ]
 

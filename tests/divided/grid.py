@@ -85,7 +85,9 @@ def main(how, threads, where):
     part = parts_of(y, comm.size, how)[comm.rank]
     workers = MPIWorkers(comm)
     for name in estimators():
-        found = checksum(name, X, y, weight, part, workers, int(threads), where)
+        found = checksum(
+            name, X, y, weight=weight, part=part, comm=workers, threads=int(threads), where=where
+        )
         os.write(1, f"{name} {found}\n".encode())
 
 

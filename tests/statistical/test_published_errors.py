@@ -156,14 +156,14 @@ def test_paths_follow_the_exact_ones(data_folder, loss):
     """Figure 1: a fixed step of 0.01 on the selected class follows the l1-constrained minimiser of (17)."""
     H, y = figure1.figure_data()
     gammas = np.arange(0.5, 6.01, 0.5)
-    exact, residual = figure1.exact_paths(loss, H, y, gammas)
+    exact, residual = figure1.exact_paths(loss, H, y, gammas=gammas)
     assert residual < 1e-3
     stage = figure1.stagewise_paths(loss, H, y, rounds=700)
     norms = np.abs(stage).sum(axis=(1, 2))
     for W, gamma in zip(exact, gammas, strict=True):
         at = min(int(np.searchsorted(norms, gamma - 0.005)), len(norms) - 1)
         assert np.abs(W - stage[at]).max() <= 0.1
-        value, reached = (figure1.pair_loss(loss, w, H, y)[0] for w in (W, stage[at]))
+        value, reached = (figure1.pair_loss(loss, w, H, y=y)[0] for w in (W, stage[at]))
         assert value <= reached * (1 + 1e-6)
         assert reached <= value * 1.01
 

@@ -15,7 +15,9 @@ MINUS = np.array([0.5, 2.0, -1.0])
 
 def stump(polarity):
     h = polarity * np.array([-1, 1, -1, 1, -1])
-    return StumpFit(1, np.float32(1.0), True, polarity, 0, 1.0, h.astype(np.int8))
+    return StumpFit(
+        1, np.float32(1.0), True, polarity=polarity, cls=0, edge=1.0, h=h.astype(np.int8)
+    )
 
 
 def tree():

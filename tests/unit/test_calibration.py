@@ -55,7 +55,7 @@ def models():
         for layout in ("list", "interval"):
             yield Model.from_ensemble(random_stumps(9, 4, k), range(k), link=link, layout=layout)
         for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
-            trees = random_trees(5, 4, k, mode)
+            trees = random_trees(5, 4, k, mode=mode)
             yield Model.from_ensemble(
                 trees, range(k), link=link, leaves="float16" if k == 3 else "float32"
             )
@@ -118,7 +118,7 @@ def test_temperatures_that_are_none(bad):
 
 def test_what_keeps_it_and_what_drops_it(tmp_path):
     model = Model.from_ensemble(
-        random_trees(5, 4, 3, "scalar"), range(3), link="softmax"
+        random_trees(5, 4, 3, mode="scalar"), range(3), link="softmax"
     ).with_temperature(2.5)
     assert pickle.loads(pickle.dumps(model)).temperature == 2.5
     assert copy.deepcopy(model).temperature == 2.5
@@ -465,7 +465,9 @@ def twin(parts, A, b, weight=None):
             scores = [*scores, *found]
             codes = [*codes, *b[held]]
             weights = [*weights, *weight[held]]
-        return fit_temperature(np.array(scores), np.array(codes), np.array(weights), "softmax2")
+        return fit_temperature(
+            np.array(scores), np.array(codes), np.array(weights), link="softmax2"
+        )
 
     held = [part[1] for part in parts]
     rows = 0
@@ -513,7 +515,7 @@ def test_no_more_folds_than_are_needed(monkeypatch):
 def test_temperature_of_folds_against_a_twin(n_folds):
     weight = np.random.default_rng(0).uniform(0.5, 2, 150)
     parts = list(StratifiedKFold(n_folds, shuffle=True, random_state=0).split(X, y))
-    first, second, expected = twin(parts, X, y, weight)
+    first, second, expected = twin(parts, X, y, weight=weight)
     warm = MCBoostClassifier(n_estimators=7, calibrate="temperature", cv=parts).fit(X, y, weight)
     assert second > first
     assert warm.model_.temperature == pytest.approx(expected, rel=2**-11)

@@ -37,7 +37,7 @@ def check(cls, X, y, parts, weight=None, **params):
         **({"gap": 2} if cls in BASED else {}),
         **params,
     }
-    return one_model(cls, X, y, parts, weight, **params)
+    return one_model(cls, X, y, parts=parts, weight=weight, **params)
 
 
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
@@ -48,8 +48,8 @@ def test_division_of_the_rows_does_not_change_the_model(cls, how, size):
     rng = np.random.default_rng(0)
     for m, threads in ((300, 1), (9000, 2)):  # in double precision, and in single
         X, y = rows(m)
-        parts = by_class(y, size) if how == "by class" else parts_of(m, size, how, rng)
-        one = check(cls, X, y, parts, threads=threads, n_estimators=3)
+        parts = by_class(y, size) if how == "by class" else parts_of(m, size, how, rng=rng)
+        one = check(cls, X, y, parts=parts, threads=threads, n_estimators=3)
         assert len(one.model_.ensemble) >= 9
 
 
@@ -68,7 +68,12 @@ def test_more_rows_than_counts_of_24_bits_take(cls, how, monkeypatch):
     monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
     del params["n_jobs"]
     one = check(
-        cls, X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), weight, **params
+        cls,
+        X,
+        y,
+        parts=parts_of(len(y), 3, "random", rng=np.random.default_rng(1)),
+        weight=weight,
+        **params,
     )
     np.testing.assert_allclose(one.decision_function(X), fewer.decision_function(X), atol=5e-3)
 
@@ -91,7 +96,13 @@ OPTIONS = {
 def test_options(cls, name):
     X, y = rows(9000)
     X[: len(X) // 2, 5] = np.nan
-    check(cls, X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), **OPTIONS[name])
+    check(
+        cls,
+        X,
+        y,
+        parts=parts_of(len(y), 3, "random", rng=np.random.default_rng(1)),
+        **OPTIONS[name],
+    )
 
 
 @pytest.mark.parametrize(
@@ -106,7 +117,7 @@ def test_numbers_of_classes(cls, K, params):
         cls,
         X,
         more_classes(y, K),
-        parts_of(len(y), 3, "random", np.random.default_rng(2)),
+        parts=parts_of(len(y), 3, "random", rng=np.random.default_rng(2)),
         **params,
     )
 
@@ -121,9 +132,9 @@ def test_weights(cls, kind):
         if kind == "with zeros"
         else np.exp(rng.normal(0, 8, len(y)))
     )
-    parts = parts_of(len(y), 3, "random", rng)
+    parts = parts_of(len(y), 3, "random", rng=rng)
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
-    check(cls, X, y, parts, weight)
+    check(cls, X, y, parts=parts, weight=weight)
 
 
 @pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
@@ -141,19 +152,19 @@ def test_columns_of_many_kinds(cls):
         [X, np.arange(12) == rng.integers(0, 30, m)[:, None], np.ones((m, 1), dtype=np.float32)]
     )
     y = (X[:, 0] > 9).astype(int) + (X[:, 18] > 0.5) + (X[:, 25] > 0)
-    check(cls, X, y, [np.arange(8000), np.arange(8000, m)], max_leaf_nodes=10)
+    check(cls, X, y, parts=[np.arange(8000), np.arange(8000, m)], max_leaf_nodes=10)
 
 
 @pytest.mark.parametrize("cls", [MartClassifier, ABCLogitBoostClassifier])
 def test_little_memory(cls, monkeypatch):
     """Without histograms to subtract from, and with few trees in step."""
     X, y = rows(9000)
-    parts = parts_of(len(y), 2, "random", np.random.default_rng(6))
+    parts = parts_of(len(y), 2, "random", rng=np.random.default_rng(6))
     monkeypatch.setattr(tree_data, "POOL_BYTES", 0)
     monkeypatch.setattr(class_trees, "POOL_BYTES", 0)
-    check(cls, X, y, parts, n_estimators=2)
+    check(cls, X, y, parts=parts, n_estimators=2)
     monkeypatch.setattr(class_trees, "STEP_BYTES", 1)
-    check(cls, X, y, parts, n_estimators=2)
+    check(cls, X, y, parts=parts, n_estimators=2)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +179,7 @@ def test_categories(cls, params):
     X[:, 1] = rng.integers(0, 70, len(y)) * (rng.random(len(y)) < 0.9)
     X[:, 2] = (y + rng.integers(0, 3, len(y))) % 5
     X[rng.random(len(y)) < 0.1, 2] = np.nan
-    one = check(cls, X, y, by_class(X[:, 1], 3), categorical_features=[1, 2], **params)
+    one = check(cls, X, y, parts=by_class(X[:, 1], 3), categorical_features=[1, 2], **params)
     assert one.model_.ensemble.subset.any()
 
 
@@ -186,7 +197,7 @@ def test_weights_and_categories_where_a_worker_has_no_rows(cls):
         "max_leaf_nodes": 6,
     }
     parts = [np.arange(len(y)), np.arange(0)]
-    one = one_model(cls, X, y, parts, weight, **params)
+    one = one_model(cls, X, y, parts=parts, weight=weight, **params)
 
     def task(workers):
         its = parts[workers.rank]
@@ -200,8 +211,8 @@ def test_features_drawn_that_cannot_split_the_root():
     X, y = rows(9000)
     X[:, 1:] = 0
     X[0, 1:] = 1
-    parts = parts_of(len(y), 2, "random", np.random.default_rng(7))
-    one = check(LogitBoostClassifier, X, y, parts, max_features=0.2, min_samples_leaf=5)
+    parts = parts_of(len(y), 2, "random", rng=np.random.default_rng(7))
+    one = check(LogitBoostClassifier, X, y, parts=parts, max_features=0.2, min_samples_leaf=5)
     assert one.gain_[0] > 0
 
 
@@ -219,7 +230,7 @@ def test_validation_rows_of_one_worker(cls):
         cls,
         X[200:],
         y[200:],
-        parts_of(700, 3, "random", np.random.default_rng(7)),
+        parts=parts_of(700, 3, "random", rng=np.random.default_rng(7)),
         held=held,
         **params,
     )
@@ -233,7 +244,7 @@ def test_trainings_that_end_at_machine_accuracy(cls):
         cls,
         X,
         y,
-        parts_of(300, 2, "even", None),
+        parts=parts_of(300, 2, "even", rng=None),
         n_estimators=60,
         learning_rate=1.0,
         max_leaf_nodes=50,
@@ -251,7 +262,7 @@ def test_rows_are_drawn_by_their_numbers():
 
     rng = np.random.default_rng(8)
     number = rng.permutation(10_000)[:3000]
-    parts = parts_of(3000, 3, "random", rng)
+    parts = parts_of(3000, 3, "random", rng=rng)
     for n in (1, 7, 1500, 3000):
         order = np.argsort(scrambled(number, 5), kind="stable")
         expected = np.sort(order[:n])
@@ -291,7 +302,7 @@ def test_sums_in_parts_are_those_of_the_twin(weighted, real):
     S = np.empty((K, m), dtype=real)
     units = units_in_parts(1.001, m)
     sums = np.empty((len(own), K, 2, 2), dtype=np.int64)
-    class_loss.softmax(F, starts, own, weight, S, units[1], sums, 2)
+    class_loss.softmax(F, starts, own, weight=weight, S=S, magic=units[1], sums=sums, n_threads=2)
     s = S.astype(np.float64)
     x = s * weight if weighted else s
     expected = np.empty((K, 2, 2), dtype=np.int64)
@@ -308,7 +319,7 @@ def test_sums_in_parts_are_those_of_the_twin(weighted, real):
 
 def test_models_that_rounds_are_added_to():
     X, y = rows(900)
-    parts = parts_of(len(y), 3, "empty", None)
+    parts = parts_of(len(y), 3, "empty", rng=None)
     params = {"n_estimators": 3, "random_state": 0}
     begun = LogitBoostClassifier(**params).fit(X, y)
     one = LogitBoostClassifier(**params).fit(X, y, init_model=begun)
@@ -367,19 +378,19 @@ def test_shares_of_the_features_do_not_change_the_model(cls, size, how, monkeypa
         monkeypatch.setattr(tree_data, "POOL_BYTES", 0)
     if how == "three trees in step":
         monkeypatch.setattr(class_trees, "TOGETHER", 3)
-    parts = parts_of(len(y), size, "random", np.random.default_rng(2))
-    one = check(cls, X, y, parts, n_estimators=2, threads=1 + size % 2, **WIDE[how])
+    parts = parts_of(len(y), size, "random", rng=np.random.default_rng(2))
+    one = check(cls, X, y, parts=parts, n_estimators=2, threads=1 + size % 2, **WIDE[how])
     assert not WIDE[how].get("categorical_features") or one.model_.ensemble.subset.any()
 
 
 def test_more_workers_than_shares():
     """One tree on one column: one worker scans, and seven have no share."""
     X, y = rows(9000)
-    parts = parts_of(len(y), 8, "one row", np.random.default_rng(3))
+    parts = parts_of(len(y), 8, "one row", rng=np.random.default_rng(3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ThreadWorkers, "scattered", 0)
         patch.setattr(class_trees, "TOGETHER", 1)
-        check(LogitBoostClassifier, X[:, :1], y, parts, max_leaf_nodes=20)
+        check(LogitBoostClassifier, X[:, :1], y, parts=parts, max_leaf_nodes=20)
 
 
 @pytest.mark.parametrize("columns", [6, 40])

@@ -119,7 +119,7 @@ def test_source_that_changes_on_one_worker():
         found,
         2,
         ValueError,
-        "the blocks changed between two passes (98 rows after 99)",
+        words="the blocks changed between two passes (98 rows after 99)",
     )
 
 
@@ -128,7 +128,7 @@ def test_wrong_block_on_one_worker():
     found = errors_of(
         VectorTreeBoostClassifier, lambda rank: [(X, y), (X[:, :3], y)] if rank == 0 else [(X, y)]
     )
-    one_alone(found, 0, ValueError, "block 1: X has 3 columns, but the first block has 8")
+    one_alone(found, 0, ValueError, words="block 1: X has 3 columns, but the first block has 8")
 
 
 def test_worker_without_rows():
@@ -151,5 +151,5 @@ def test_worker_without_rows():
         found,
         1,
         ValueError,
-        "the blocks have no rows; a worker without rows must give an empty block",
+        words="the blocks have no rows; a worker without rows must give an empty block",
     )

@@ -63,7 +63,7 @@ def divided(path, cls, X, y, parts, kill=None, held=None, weight=None, alone=(),
 
 def killed(path, cls, X, y, parts, rank=1, rounds=4, **more):
     """Leave the checkpoint of a training that was killed."""
-    found = divided(path, cls, X, y, parts, kill=(rank, rounds), **more)
+    found = divided(path, cls, X, y=y, parts=parts, kill=(rank, rounds), **more)
     assert all("killed" in str(one) for one in found), found
     assert 1 <= load_model(path).meta["checkpoint"]["rounds"] <= rounds
 
@@ -77,9 +77,9 @@ def test_stumps_go_on_with_other_workers(loss, tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     more = {"loss": loss}
     whole = cls(**PLAIN, **more).fit(X, y, comm=numbered(Alone(), np.arange(400))).model_.to_bytes()
-    killed(path, cls, X, y, parts_of(400, 2, "random", rng), 1, 5, **more)
+    killed(path, cls, X, y=y, parts=parts_of(400, 2, "random", rng=rng), rank=1, rounds=5, **more)
     seen = load_model(path).meta["checkpoint"]["rounds"]
-    for found in divided(path, cls, X, y, parts_of(400, 3, "one row", rng), **more):
+    for found in divided(path, cls, X, y=y, parts=parts_of(400, 3, "one row", rng=rng), **more):
         assert found == (whole, seen)
 
 
@@ -93,10 +93,21 @@ def test_killed_and_resumed_with_other_workers(cls, rank, tmp_path):
     whole = cls(**PLAIN, subsample=0.6).fit(X, y).model_.to_bytes()
     seen = 0
     for size, how, rounds in ((2, "even", 3), (3, "random", 5), (4, "empty", 7)):
-        killed(path, cls, X, y, parts_of(len(y), size, how, rng), rank, rounds, subsample=0.6)
+        killed(
+            path,
+            cls,
+            X,
+            y=y,
+            parts=parts_of(len(y), size, how, rng=rng),
+            rank=rank,
+            rounds=rounds,
+            subsample=0.6,
+        )
         assert load_model(path).meta["checkpoint"]["rounds"] > seen
         seen = load_model(path).meta["checkpoint"]["rounds"]
-    for found in divided(path, cls, X, y, parts_of(len(y), 3, "one row", rng), subsample=0.6):
+    for found in divided(
+        path, cls, X, y=y, parts=parts_of(len(y), 3, "one row", rng=rng), subsample=0.6
+    ):
         assert found == (whole, seen)
 
 
@@ -106,15 +117,22 @@ def test_one_worker_and_several_go_on_from_each_other(cls, tmp_path):
     path = tmp_path / "m.part"
     weight = np.random.default_rng(3).random(400) + 0.1
     whole = cls(**PLAIN).fit(X, y, weight).model_.to_bytes()
-    killed(path, cls, X, y, parts_of(400, 2, "random", np.random.default_rng(1)), weight=weight)
+    killed(
+        path,
+        cls,
+        X,
+        y=y,
+        parts=parts_of(400, 2, "random", rng=np.random.default_rng(1)),
+        weight=weight,
+    )
     again = Checkpoint(path)
     assert again.fit(cls(**PLAIN), X, y, weight).model_.to_bytes() == whole
     assert again.resumed
     os.unlink(path)
     with pytest.raises(ZeroDivisionError):
         cls(**PLAIN).fit(X, y, weight, callbacks=[Checkpoint(path, 0), Killer(5)])
-    parts = parts_of(400, 3, "even", np.random.default_rng(1))
-    assert [one[0] for one in divided(path, cls, X, y, parts, weight=weight)] == [whole] * 3
+    parts = parts_of(400, 3, "even", rng=np.random.default_rng(1))
+    assert [one[0] for one in divided(path, cls, X, y=y, parts=parts, weight=weight)] == [whole] * 3
 
 
 def test_early_stopping_and_calibration_go_on(tmp_path):
@@ -130,9 +148,9 @@ def test_early_stopping_and_calibration_go_on(tmp_path):
     y = y[:400]
     path = tmp_path / "m.part"
     whole = VectorTreeBoostClassifier(**{**PLAIN, **more}).fit(X, y, **held).model_.to_bytes()
-    parts = parts_of(400, 2, "even", None)
-    killed(path, VectorTreeBoostClassifier, X, y, parts, held=held, **more)
-    found = divided(path, VectorTreeBoostClassifier, X, y, parts[::-1], held=held, **more)
+    parts = parts_of(400, 2, "even", rng=None)
+    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, held=held, **more)
+    found = divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts[::-1], held=held, **more)
     assert [one[0] for one in found] == [whole] * 2
 
 
@@ -145,24 +163,28 @@ def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
         "random_state": 0,
         "subsample": 0.5,
     }
-    parts = parts_of(500, 3, "random", np.random.default_rng(0))
+    parts = parts_of(500, 3, "random", rng=np.random.default_rng(0))
     path = tmp_path / "m.part"
     whole = VectorTreeBoostClassifier(**{**PLAIN, **more}).fit(X, y, comm=Alone()).model_.to_bytes()
-    killed(path, VectorTreeBoostClassifier, X, y, parts, **more)
-    found = divided(path, VectorTreeBoostClassifier, X, y, parts[:0:-1] + [parts[0]], **more)
+    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, **more)
+    found = divided(
+        path, VectorTreeBoostClassifier, X, y=y, parts=parts[:0:-1] + [parts[0]], **more
+    )
     assert [one[0] for one in found] == [whole] * 3
 
 
 def test_a_seed_that_was_drawn_goes_on(tmp_path):
     X, y = rows(300)
-    parts = parts_of(300, 2, "even", None)
+    parts = parts_of(300, 2, "even", rng=None)
     path = tmp_path / "m.part"
     more = {"random_state": None, "subsample": 0.5}
-    killed(path, VectorTreeBoostClassifier, X, y, parts, **more)
+    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, **more)
     text = path.read_bytes()
-    first = divided(path, VectorTreeBoostClassifier, X, y, parts, **more)
+    first = divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts, **more)
     path.write_bytes(text)
-    again = divided(path, VectorTreeBoostClassifier, X, y, parts_of(300, 3, "even", None), **more)
+    again = divided(
+        path, VectorTreeBoostClassifier, X, y=y, parts=parts_of(300, 3, "even", rng=None), **more
+    )
     assert {one[0] for one in first} == {one[0] for one in again}
 
 
@@ -188,10 +210,10 @@ def other_numbers(X, y, number):
 )
 def test_other_data_are_refused_on_every_worker(change, words, tmp_path):
     X, y = rows(300)
-    parts = parts_of(300, 3, "even", None)
+    parts = parts_of(300, 3, "even", rng=None)
     path = tmp_path / "m.part"
     number = np.arange(300)
-    killed(path, VectorTreeBoostClassifier, X, y, parts)
+    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts)
     change(X, y, number)
 
     def task(workers):
@@ -209,27 +231,29 @@ def test_other_data_are_refused_on_every_worker(change, words, tmp_path):
 
 def test_other_weights_and_validation_rows_are_refused_on_every_worker(tmp_path):
     X, y = rows(300)
-    parts = parts_of(300, 2, "even", None)
+    parts = parts_of(300, 2, "even", rng=None)
     path = tmp_path / "m.part"
     weight = np.ones(300)
     held = {"X_val": X[:50], "y_val": y[:50]}
-    killed(path, VectorTreeBoostClassifier, X, y, parts, weight=weight, held=held)
+    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, weight=weight, held=held)
     weight[200] = 2
-    for found in divided(path, VectorTreeBoostClassifier, X, y, parts, weight=weight, held=held):
+    for found in divided(
+        path, VectorTreeBoostClassifier, X, y=y, parts=parts, weight=weight, held=held
+    ):
         assert "the sample weights differ" in str(found)
     held["X_val"] = X[1:51]
-    for found in divided(path, VectorTreeBoostClassifier, X, y, parts, held=held):
+    for found in divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts, held=held):
         assert "the validation set differ" in str(found)
 
 
 def test_numbers_of_rows_and_parameters_are_told_on_every_worker(tmp_path):
     X, y = rows(300)
-    parts = parts_of(300, 2, "even", None)
+    parts = parts_of(300, 2, "even", rng=None)
     path = tmp_path / "m.part"
-    killed(path, VectorTreeBoostClassifier, X, y, parts)
-    for found in divided(path, VectorTreeBoostClassifier, X, y, parts[:1] + [parts[1][1:]]):
+    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts)
+    for found in divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts[:1] + [parts[1][1:]]):
         assert "the data had 300 rows, now they have 299" in str(found)
-    for found in divided(path, VectorTreeBoostClassifier, X, y, parts, max_depth=2):
+    for found in divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts, max_depth=2):
         assert "max_depth was None, now it is 2" in str(found)
 
 
@@ -244,7 +268,9 @@ def test_a_broken_file_is_an_error_on_every_worker(text, kind, words, tmp_path):
     X, y = rows(300)
     path = tmp_path / "m.part"
     path.mkdir() if text is None else path.write_bytes(text)
-    for found in divided(path, VectorTreeBoostClassifier, X, y, parts_of(300, 3, "even", None)):
+    for found in divided(
+        path, VectorTreeBoostClassifier, X, y=y, parts=parts_of(300, 3, "even", rng=None)
+    ):
         assert isinstance(found, (kind, WorkerError)), found
         assert words in str(found)
 
@@ -252,7 +278,12 @@ def test_a_broken_file_is_an_error_on_every_worker(text, kind, words, tmp_path):
 def test_a_checkpoint_on_some_workers_is_refused(tmp_path):
     X, y = rows(300)
     found = divided(
-        tmp_path / "m", VectorTreeBoostClassifier, X, y, parts_of(300, 2, "even", None), alone=(0,)
+        tmp_path / "m",
+        VectorTreeBoostClassifier,
+        X,
+        y=y,
+        parts=parts_of(300, 2, "even", rng=None),
+        alone=(0,),
     )
     assert all("Checkpoint, but worker 0 has " in str(one) for one in found), found
 

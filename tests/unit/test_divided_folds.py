@@ -71,12 +71,14 @@ def test_weights_sparse_rows_and_stumps():
     params = {"n_estimators": 20, "random_state": 0, "calibrate": "temperature", "n_jobs": 1}
     parts = [divisions(len(y))["random"]]
     assert (
-        check(lambda: MCBoostClassifier(**params), csr_array(X), y, weight, parts).temperature
+        check(
+            lambda: MCBoostClassifier(**params), csr_array(X), y, weight=weight, parts=parts
+        ).temperature
         is not None
     )
     assert (
         check(
-            lambda: VectorTreeBoostClassifier(**params), csr_array(X), y, weight, parts
+            lambda: VectorTreeBoostClassifier(**params), csr_array(X), y, weight=weight, parts=parts
         ).temperature
         is not None
     )
@@ -138,7 +140,7 @@ def test_rows_of_all_come_in_the_order_of_their_numbers():
     def task(workers):
         own = np.array_split(order, 3)[workers.rank]
         dataset = TrainingSet(
-            None, np.arange(2), own % 2, np.ones(len(own)), comm=numbered(workers, own)
+            None, np.arange(2), own % 2, weight=np.ones(len(own)), comm=numbered(workers, own)
         )
         return divided_folds.of_all(dataset, own % 5 > 0, own, 2.0 * own)
 
@@ -156,7 +158,9 @@ def dealt(codes, cv, size=1, weight=None, seed=7):
     def task(workers):
         own = np.array_split(order, size)[workers.rank]
         X = np.zeros((len(own), 1))
-        dataset = TrainingSet(X, np.arange(K), codes[own], weight[own], comm=numbered(workers, own))
+        dataset = TrainingSet(
+            X, np.arange(K), codes[own], weight=weight[own], comm=numbered(workers, own)
+        )
         for i, (train, held) in enumerate(parts_of(dataset, cv, seed)):
             assert not set(train) & set(held)
             assert (weight[own[np.append(train, held)]] > 0).all()
@@ -180,7 +184,7 @@ def test_classes_have_equal_shares_of_the_folds():
         assert share.max() - share.min() <= 1
     assert len({int(fold[i]) for i in (400, 401, 402)}) == 3  # not all held out together
     for size in (2, 3):
-        assert (dealt(codes, 5, size, weight) == fold).all()
+        assert (dealt(codes, 5, size, weight=weight) == fold).all()
     assert (dealt(codes, 5, weight=weight, seed=8) != fold).any()
 
 

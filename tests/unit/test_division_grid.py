@@ -44,7 +44,16 @@ def data():
 @cache
 def expected(name):
     X, y, weight = data()
-    return grid.checksum(name, X, y, weight, grid.parts_of(y, 1, "even")[0], Alone(), 1, "memory")
+    return grid.checksum(
+        name,
+        X,
+        y,
+        weight=weight,
+        part=grid.parts_of(y, 1, "even")[0],
+        comm=Alone(),
+        threads=1,
+        where="memory",
+    )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +65,16 @@ def test_one_model(name, size, threads, how, where):
     parts = grid.parts_of(y, size, how)
 
     def task(workers):
-        return grid.checksum(name, X, y, weight, parts[workers.rank], workers, threads, where)
+        return grid.checksum(
+            name,
+            X,
+            y,
+            weight=weight,
+            part=parts[workers.rank],
+            comm=workers,
+            threads=threads,
+            where=where,
+        )
 
     assert run(size, task) == [expected(name)] * size
 

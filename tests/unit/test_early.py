@@ -51,7 +51,7 @@ def ensembles(k, seed):
     yield random_stumps(40, 5, k, seed=seed)
     yield random_stumps(30, 5, k, two_sided=True, seed=seed, few_thresholds=True)
     for mode in ("scalar", "base", "vector", "code"):
-        yield random_trees(25, 5, k, mode, seed=seed, few_thresholds=seed % 2 == 0)
+        yield random_trees(25, 5, k, mode=mode, seed=seed, few_thresholds=seed % 2 == 0)
 
 
 def model_of(ensemble, **options):
@@ -97,9 +97,9 @@ def test_certified_labels_are_those_of_all_learners(k, scale):
 
 def test_half_precision_leaves_are_certified_too():
     X = random_rows(200, 5)
-    model = model_of(shrinking(random_trees(25, 5, 4, "vector")), leaves="float16").with_early_exit(
-        "certified"
-    )
+    model = model_of(
+        shrinking(random_trees(25, 5, 4, mode="vector")), leaves="float16"
+    ).with_early_exit("certified")
     labels, learners = model.predict_early(X)
     assert (labels == model.predict(X)).all()
     assert learners.min() < model.n_learners
@@ -161,7 +161,7 @@ def with_all(model, X):
 
 def test_calibrated_thresholds_and_what_they_promise():
     X = random_rows(4000, 5, seed=5)
-    model = model_of(shrinking(random_trees(60, 5, 4, "vector"), 0.97)).with_early_exit(
+    model = model_of(shrinking(random_trees(60, 5, 4, mode="vector"), 0.97)).with_early_exit(
         "calibrated", X, rate=0.01
     )
     changed = (model.predict(X, early="calibrated") != model.predict(X)).sum()
@@ -190,7 +190,7 @@ def test_rows_that_a_rate_needs():
 
 def test_rejection_loses_few_rows_of_other_classes():
     X = random_rows(4000, 5, seed=7)
-    model = model_of(shrinking(random_trees(60, 5, 4, "vector"), 0.97))
+    model = model_of(shrinking(random_trees(60, 5, 4, mode="vector"), 0.97))
     full = model.predict(X)
     background = int(np.bincount(full).argmax())
     model = model.with_early_exit("rejection", X, rate=0.02, background=background)
@@ -204,7 +204,7 @@ def test_rejection_loses_few_rows_of_other_classes():
 
 
 def test_ties_never_exit_and_go_to_the_lowest_class():
-    trees = random_trees(12, 5, 3, "vector")
+    trees = random_trees(12, 5, 3, mode="vector")
     trees = replace(trees, leaf=trees.leaf[:, [0, 0, 0]], bias=np.zeros(3))
     model = (
         model_of(trees)
@@ -254,7 +254,7 @@ def test_looks_take_the_least_time_of_all_choices(monkeypatch, seed):
 def test_where_no_row_exits_nothing_is_looked_at():
     """The file has one checkpoint of infinite bounds, which costs nothing."""
     X = random_rows(100, 5)
-    model = model_of(random_trees(60, 5, 3, "vector")).with_early_exit("certified", X)
+    model = model_of(random_trees(60, 5, 3, mode="vector")).with_early_exit("certified", X)
     assert "certified" in model.early_exits
     assert np.isinf(model._sections()["pair"]).all()
     labels, learners = model.predict_early(X)
@@ -280,7 +280,7 @@ def test_rounded_up_is_never_below():
 
 def test_what_keeps_early_exits_and_what_takes_them_away():
     X = random_rows(200, 5)
-    plain = model_of(random_trees(20, 5, 3, "vector"), link="softmax", meta={"a": 1})
+    plain = model_of(random_trees(20, 5, 3, mode="vector"), link="softmax", meta={"a": 1})
     assert plain.early_exits == ()
     model = with_all(plain, X)
     assert model.early_exits == WAYS
@@ -314,7 +314,7 @@ def test_what_keeps_early_exits_and_what_takes_them_away():
 
 def test_wrong_input_is_refused_by_name(monkeypatch):
     X = random_rows(200, 5)
-    trees = model_of(random_trees(20, 5, 3, "vector"))
+    trees = model_of(random_trees(20, 5, 3, mode="vector"))
     stumps = random_stumps(20, 5, 3)
     for model, why in (
         (model_of(stumps, layout="interval"), "this model has none .interval table"),
@@ -323,7 +323,7 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
             "this kind of model has no early exit .*; it has .certified",
         ),
         (model_of(random_kernel(5, 5, 3)), "this model has none .kernel machine"),
-        (model_of(random_trees(5, 5, 3, "hamming")), "decoder='hamming'"),
+        (model_of(random_trees(5, 5, 3, mode="hamming")), "decoder='hamming'"),
     ):
         for way in set(WAYS) - set(
             model.early_exits
@@ -363,4 +363,4 @@ def test_wrong_input_is_refused_by_name(monkeypatch):
             call("fast")
     monkeypatch.setattr(early, "SHARE", 0.05)
     with pytest.raises(ValueError, match="110 pairs of classes take 220 bytes"):
-        model_of(random_trees(2, 5, 11, "scalar", splits=(0, 0))).with_early_exit("certified")
+        model_of(random_trees(2, 5, 11, mode="scalar", splits=(0, 0))).with_early_exit("certified")

@@ -37,7 +37,7 @@ def division(y, size, how, seed=0):
     return (
         by_class(y, size)
         if how == "by class"
-        else parts_of(len(y), size, how, np.random.default_rng(seed))
+        else parts_of(len(y), size, how, rng=np.random.default_rng(seed))
     )
 
 
@@ -45,7 +45,7 @@ def check(X, y, parts, weight=None, name="mcboost", **params):
     """The workers' models are those of one worker."""
     cls, more = ALL[name]
     params = {"n_estimators": 5, "random_state": 0, **more, **params}
-    return one_model(cls, X, y, parts, weight, comm=Alone(), **params)
+    return one_model(cls, X, y, parts=parts, weight=weight, comm=Alone(), **params)
 
 
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
@@ -91,7 +91,7 @@ def test_more_rows_than_counts_of_24_bits_take(name, monkeypatch):
     params = {**KINDS["trees on categories"], "min_weight_fraction_leaf": 0.01}
     fewer = cls(n_estimators=5, random_state=0, **more, **params).fit(X, y, weight, comm=Alone())
     monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
-    one = check(X, y, division(y, 3, "random"), weight, name=name, **params)
+    one = check(X, y, division(y, 3, "random"), weight=weight, name=name, **params)
     assert (one.predict(X) == fewer.predict(X)).mean() > 0.99
 
 
@@ -127,7 +127,7 @@ def test_light_bins_of_few_rows_are_joined(name, seeds):
         "min_weight_fraction_leaf": 0.01,
         "max_leaf_nodes": 2,
     }
-    check(X, y, np.array_split(np.arange(7), 2), weight, name, **heavy)
+    check(X, y, np.array_split(np.arange(7), 2), weight=weight, name=name, **heavy)
     for seed in seeds:
         rng = np.random.default_rng(seed)
         X = rng.integers(0, 8, (40, 2)).astype(float)
@@ -140,8 +140,8 @@ def test_light_bins_of_few_rows_are_joined(name, seeds):
             X,
             y,
             parts,
-            weight,
-            name,
+            weight=weight,
+            name=name,
             **{**heavy, "n_estimators": 2, "min_weight_fraction_leaf": 0.05},
             **more,
         )
@@ -166,7 +166,7 @@ def test_weights(name, kind):
     )
     parts = division(y, 3, "random")
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
-    check(X, y, parts, weight, name=name, **KINDS["trees on categories"])
+    check(X, y, parts, weight=weight, name=name, **KINDS["trees on categories"])
 
 
 def test_trees_that_no_single_split_begins(monkeypatch):
@@ -229,8 +229,8 @@ def test_checkpoints_go_on_with_other_workers(tmp_path, monkeypatch):
     more = {"categorical_features": [1], **TREES}
     params = {"n_estimators": 9, "random_state": 0, "n_jobs": 1, **more}
     whole = cls(**params).fit(X, y, comm=Alone()).model_.to_bytes()
-    killed(tmp_path / "m.part", cls, X, y, division(y, 3, "random"), **more)
-    found = divided(tmp_path / "m.part", cls, X, y, division(y, 2, "by class"), **more)
+    killed(tmp_path / "m.part", cls, X, y=y, parts=division(y, 3, "random"), **more)
+    found = divided(tmp_path / "m.part", cls, X, y=y, parts=division(y, 2, "by class"), **more)
     assert [its for its, _ in found] == [whole] * 2
     assert {rounds for _, rounds in found} in (
         {2},
@@ -285,7 +285,7 @@ def test_sizes_of_columns(real):
     _trees.edge_tops(A, top, 2)
     assert np.array_equal(top, columns.max(axis=1))
     unit = 2.0 ** np.arange(-30, -30 + P)
-    _trees.edge_sizes(A, unit, sums, 2)
+    _trees.edge_sizes(A, unit, sums, n_threads=2)
     assert np.array_equal(
         sums[0], np.floor(columns / unit[:, None] + 0.5).astype(np.int64).sum(axis=1)
     )
@@ -295,7 +295,7 @@ def test_sizes_of_columns(real):
         comm = Alone()
         total_rows = m
 
-    size, bound, there = sizes_of(Data, A, P, 1)
+    size, bound, there = sizes_of(Data, A, P, n_threads=1)
     np.testing.assert_allclose(size, columns.sum(axis=1), rtol=1e-12)
     assert (bound >= columns.sum(axis=1)).all()
     assert np.array_equal(there, sums[1])

@@ -173,14 +173,14 @@ def fields(trees):
 
 
 def test_trees_grow_truncate_and_freeze():
-    whole = random_trees(30, 5, 4, "base", splits=(0, 30))
+    whole = random_trees(30, 5, 4, mode="base", splits=(0, 30))
     builder = TreesBuilder(4, 5)
     builder.bias[:] = whole.bias
     builder.extend(whole.truncate_rounds(11))
     assert (builder.n_rounds, len(builder)) == (11, whole.rounds[11])
     early = builder.freeze()
     assert fields(early) == fields(whole.truncate_rounds(11).canonical())
-    rest = random_trees(30, 5, 4, "base", splits=(0, 30))
+    rest = random_trees(30, 5, 4, mode="base", splits=(0, 30))
     builder.truncate_rounds(0)
     builder.extend(rest)
     assert fields(builder.freeze()) == fields(whole)
@@ -194,7 +194,7 @@ def test_trees_grow_truncate_and_freeze():
 
 @pytest.mark.parametrize("mode", ["scalar", "base", "vector", "code"])
 def test_tail_of_trees(mode):
-    whole = random_trees(12, 3, 3, mode)
+    whole = random_trees(12, 3, 3, mode=mode)
     builder = TreesBuilder(3, 3, vector=mode == "vector", code=whole.code)
     builder.extend(whole)
     X = random_rows(20, 3)
@@ -309,7 +309,7 @@ def test_depth_of_a_chain_takes_no_pass_over_the_arrays_for_every_level(monkeypa
 
 
 def test_equal_trees_give_equal_bytes():
-    a = random_trees(6, 4, 3, "base")
+    a = random_trees(6, 4, 3, mode="base")
     leaf = a.leaf.copy()
     leaf[2] = 0
     a = Trees(**(vars(a) | {"leaf": leaf, "base": np.full(len(a), -1)}))
@@ -334,7 +334,7 @@ def test_equal_trees_give_equal_bytes():
 @pytest.mark.parametrize("mode", ["scalar", "base", "vector", "code"])
 def test_trees_come_back_from_their_bytes(mode):
     for n_features, splits in ((3, (0, 9)), (128, (0, 9)), (129, (0, 300)), (40_000, (0, 9))):
-        trees = random_trees(5, n_features, 4, mode, splits=splits)
+        trees = random_trees(5, n_features, 4, mode=mode, splits=splits)
         assert fields(Model.from_ensemble(trees, range(4)).ensemble) == fields(trees)
 
 

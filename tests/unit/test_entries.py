@@ -157,7 +157,7 @@ def test_what_shared_numbers_ask_for():
         with pytest.raises(
             ValueError, match=r"must be multiples of 2\^-20 with magnitude at most 8"
         ):
-            wrong = LeafEntries(leaf.start, leaf.cls, value, 12, shared)
+            wrong = LeafEntries(leaf.start, leaf.cls, value, n_classes=12, shared=shared)
             Model.from_ensemble(replace(few.model_.ensemble, leaf=wrong), range(12), link="sigmoid")
     with pytest.raises(ValueError, match="the bias must be a multiple of"):
         wrong = replace(few.model_.ensemble, bias=np.full(12, 0.1, dtype=np.float32))
@@ -252,7 +252,7 @@ def test_the_first_of_many_labels_are_those_of_all_scores(K, shared):
 @pytest.mark.parametrize("K", [2, 3, 17])
 def test_ties_go_to_the_class_that_comes_first(K):
     F = np.random.default_rng(K).integers(0, 4, (60, K)).astype(float)
-    scorer = Model.from_ensemble(random_trees(1, 3, K, "vector"), range(K))._scorer
+    scorer = Model.from_ensemble(random_trees(1, 3, K, mode="vector"), range(K))._scorer
     for n in {1, K // 2, K}:
         best = np.empty((60, n), dtype=np.int64)
         scores = np.empty((60, n))
@@ -274,9 +274,9 @@ def test_wrong_use():
     trees = random_entries(2, 3, 4)
     leaf = trees.leaf
     for wrong in (
-        LeafEntries(leaf.start, leaf.cls[::-1] + 3, leaf.value, 4),
-        LeafEntries(leaf.start[:-1], leaf.cls, leaf.value, 4),
-        LeafEntries(leaf.start, leaf.cls, leaf.value, 5),
+        LeafEntries(leaf.start, leaf.cls[::-1] + 3, leaf.value, n_classes=4),
+        LeafEntries(leaf.start[:-1], leaf.cls, leaf.value, n_classes=4),
+        LeafEntries(leaf.start, leaf.cls, leaf.value, n_classes=5),
     ):
         with pytest.raises(ValueError, match="entr"):
             Model.from_ensemble(replace(trees, leaf=wrong), range(4))

@@ -24,7 +24,7 @@ def one_term(asked):
 @pytest.mark.parametrize("n", [1, 1000, 2**26, 10**8, 2**30, 10**10])
 def test_units_are_made_smaller_while_that_helps(n):
     asked = []
-    top, error = refined(ALONE, one_term(asked), n, unit_of(1e9, n))
+    top, error = refined(ALONE, one_term(asked), n, unit=unit_of(1e9, n))
     assert abs(top - SIZE) <= error <= GOOD * top
     assert asked == sorted(set(asked), reverse=True)
     assert SIZE < 2.0**51 * asked[-1] / (1.5 * 2.0**52)
@@ -32,5 +32,5 @@ def test_units_are_made_smaller_while_that_helps(n):
 
 def test_more_terms_than_digits_end():
     asked = []
-    top, error = refined(ALONE, one_term(asked), 2**50, unit_of(1.0, 2**50))
+    top, error = refined(ALONE, one_term(asked), 2**50, unit=unit_of(1.0, 2**50))
     assert abs(top - SIZE) <= error

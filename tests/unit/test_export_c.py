@@ -106,7 +106,7 @@ def test_bytes_of_the_file(kind, command, tmp_path):
         ensemble, ["a", "b", "é"] if kind == "stumps" else [-7, 0, 1 << 40], **how
     )
     row = np.array([0.5, -1.25, 0.75], dtype=np.float32)
-    *scores, label = shown_by_program(model, row, command, tmp_path)
+    *scores, label = shown_by_program(model, row, command, folder=tmp_path)
     assert [float.fromhex(score) for score in scores] == model.raw_scores(row[None])[0].tolist()
     assert label == str(model.predict(row[None])[0])
 
@@ -124,14 +124,14 @@ def test_comment_says_what_a_row_is(meta, said):
 
 
 def test_bytes_of_a_model_of_any_number_of_labels(tmp_path):
-    model = Model.from_ensemble(random_trees(5, 3, 4, "vector"), range(4), link="sigmoid")
+    model = Model.from_ensemble(random_trees(5, 3, 4, mode="vector"), range(4), link="sigmoid")
     row = np.array([0.5, -1.25, 0.75], dtype=np.float32)
-    *_, given = shown_by_program(model, row, [c_compiler(), "-std=c99"], tmp_path)
+    *_, given = shown_by_program(model, row, [c_compiler(), "-std=c99"], folder=tmp_path)
     assert given == "".join(str(int(score > 0)) for score in model.raw_scores(row[None])[0])
 
 
 def test_bytes_are_those_of_the_model():
-    model = Model.from_ensemble(random_stumps(60, 5, 3, True), range(3))
+    model = Model.from_ensemble(random_stumps(60, 5, 3, two_sided=True), range(3))
     text = to_c(model, "some_name")
     (numbers,) = re.findall(
         r"^static const unsigned char some_name_bytes\[\d+\] = \{(.*)\};$", text, re.M | re.S
@@ -144,7 +144,7 @@ def test_bytes_are_those_of_the_model():
 @pytest.mark.parametrize("name", ["a b", "a" * 41, "9", "é", ""])
 def test_names_that_are_none_in_c(name):
     model = Model.from_ensemble(
-        random_trees(5, 3, 4, "vector"), range(4), layout="packed", leaves="int8"
+        random_trees(5, 3, 4, mode="vector"), range(4), layout="packed", leaves="int8"
     )
     for export in (to_c, to_integer_c):
         with pytest.raises(
@@ -156,7 +156,7 @@ def test_names_that_are_none_in_c(name):
 
 def packed_trees(n, d, k, mode, whole=False, labels=None, **how):
     """A model of packed trees; ``whole``: missing values all go to one side, thresholds are integers and halves."""
-    trees = random_trees(n, d, k, mode, **how)
+    trees = random_trees(n, d, k, mode=mode, **how)
     if whole:
         trees = replace(
             trees,
@@ -226,7 +226,7 @@ def test_integers(tmp_path, mode, k, d, kind):
     if mode == "none":
         model = Model.from_ensemble(TreesBuilder(k, d).freeze(), range(k), layout="packed")
     else:
-        model = packed_trees(20, d, k, mode, splits=(1, 1) if d == 1 else (0, 9))
+        model = packed_trees(20, d, k, mode=mode, splits=(1, 1) if d == 1 else (0, 9))
     X = random_rows(300, d)
     score, _ = compiled(model, tmp_path, header=mode == "vector", integer=kind)
     text = to_integer_c(model, integer=kind, rows=X)
@@ -248,14 +248,14 @@ def test_integers(tmp_path, mode, k, d, kind):
     "labels", [[-1, 0, 2, 1 << 40], [-(1 << 63), 0, 1, 2], [f'{i} "\\n"??/ü' for i in range(4)]]
 )
 def test_labels(labels, tmp_path):
-    model = packed_trees(5, 3, 4, "vector", labels=labels)
+    model = packed_trees(5, 3, 4, mode="vector", labels=labels)
     assert compiled(model, tmp_path)[1] == [str(label) for label in labels]
 
 
 def test_names_that_differ_in_case_are_two(tmp_path):
     for name, k in (("Leaf", 2), ("leaf", 4)):
         (tmp_path / f"{name}_.h").write_text(
-            to_integer_c(packed_trees(5, 3, k, "vector"), name, header=True)
+            to_integer_c(packed_trees(5, 3, k, mode="vector"), name, header=True)
         )
     main = "int main(void) { uint32_t x[3] = {0, 0, 0}; return Leaf_predict(x) + leaf_predict(x) < 0; }\n"
     (tmp_path / "main.c").write_text(f'#include "Leaf_.h"\n#include "leaf_.h"\n{main}')
@@ -278,7 +278,7 @@ def test_names_that_differ_in_case_are_two(tmp_path):
 @pytest.mark.part(2)
 def test_any_name_can_begin_those_in_c(name, tmp_path):
     for number, mode in enumerate(("vector", "scalar")):
-        text = to_integer_c(packed_trees(5, 3, 4, mode), name)
+        text = to_integer_c(packed_trees(5, 3, 4, mode=mode), name)
         assert f"_{name}" not in text
         (tmp_path / f"{number}.c").write_text(text)
         command = [compiler("gcc"), *STRICT, "-c", tmp_path / f"{number}.c", "-o", tmp_path / "m.o"]
@@ -287,7 +287,9 @@ def test_any_name_can_begin_those_in_c(name, tmp_path):
 
 
 def test_masks_where_an_int_has_16_bits(tmp_path):
-    text = to_integer_c(packed_trees(40, 300, 10, "vector", splits=(3, 9)), rows=np.zeros((1, 300)))
+    text = to_integer_c(
+        packed_trees(40, 300, 10, mode="vector", splits=(3, 9)), rows=np.zeros((1, 300))
+    )
     assert "1u <<" not in text
     ask = ["clang", "--print-targets"]
     if not shutil.which("clang") or b" avr " not in subprocess.run(ask, capture_output=True).stdout:
@@ -333,7 +335,7 @@ def test_features_that_are_integers(tmp_path, low, high, type_):
 @pytest.mark.parametrize("mode", ["vector", "scalar"])
 @pytest.mark.parametrize("whole", [False, True])
 def test_thresholds_between_integers(tmp_path, mode, whole):
-    model = packed_trees(20, 6, 4, mode, whole=whole)
+    model = packed_trees(20, 6, 4, mode=mode, whole=whole)
     X = np.random.default_rng(0).integers(-2, 3, size=(300, 6))
     assert (model.ensemble.threshold != np.rint(model.ensemble.threshold)).any()
     scores, best = compiled(model, tmp_path, integer="int32", rows=X)[0](X)
@@ -345,7 +347,7 @@ def test_thresholds_between_integers(tmp_path, mode, whole):
 
 def test_sparse_rows():
     sparse = pytest.importorskip("scipy.sparse")
-    model, X = packed_trees(20, 6, 4, "scalar"), np.arange(12).reshape(2, 6) % 5
+    model, X = packed_trees(20, 6, 4, mode="scalar"), np.arange(12).reshape(2, 6) % 5
     assert to_integer_c(model, rows=sparse.csr_matrix(X)) == to_integer_c(model, rows=X)
 
 
@@ -362,16 +364,20 @@ def test_sums_at_the_edge_of_32_bits(tmp_path):
 
 
 def test_what_integers_are_not_for():
-    trees = packed_trees(5, 3, 4, "scalar")
+    trees = packed_trees(5, 3, 4, mode="scalar")
     kernel = Model.from_ensemble(random_kernel(5, 3, 2), [0, 1])
-    listed = Model.from_ensemble(random_trees(5, 3, 4, "scalar"), range(4))
+    listed = Model.from_ensemble(random_trees(5, 3, 4, mode="scalar"), range(4))
     table = Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval")
     for model, integer, message in (
         (kernel, "int8", "layout='list' (kernel machine). Save the trees with layout='packed'"),
         (listed, "int8", "layout='list' (trees)"),
         (table, "int8", "layout='interval' (interval table)"),
         (trees, "int64", "'int8', 'int16' or 'int32', not 'int64'"),
-        (packed_trees(5, 3, 2, "vector", labels=["a", "b" * 4096]), "int8", "at most 4095 bytes"),
+        (
+            packed_trees(5, 3, 2, mode="vector", labels=["a", "b" * 4096]),
+            "int8",
+            "at most 4095 bytes",
+        ),
     ):
         with pytest.raises(ValueError, match=re.escape(message)):
             to_integer_c(model, integer=integer)

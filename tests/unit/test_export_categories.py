@@ -521,12 +521,12 @@ def random_tree(rng, splits, sets):
         np.array(left),
         np.array(right),
         leaf,
-        np.array(feature),
-        rng.normal(size=n).astype(np.float32),
-        np.array(missing),
-        value,
-        1,
-        found,
+        feature=np.array(feature),
+        threshold=rng.normal(size=n).astype(np.float32),
+        missing_left=np.array(missing),
+        value=value,
+        cls=1,
+        sets=found,
     )
 
 
@@ -545,7 +545,15 @@ def leaf_of(tree, x):
 
 
 def model_of(tree):
-    return foreign.model_of([tree], [1], np.zeros(2), 2, {"precision": 0.0}, "none", "the tree")
+    return foreign.model_of(
+        [tree],
+        [1],
+        np.zeros(2),
+        n_features=2,
+        meta={"precision": 0.0},
+        link="none",
+        where="the tree",
+    )
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -568,7 +576,17 @@ def test_a_tree_that_would_become_too_large_is_refused():
     left[: 2 * n : 2], right[: 2 * n : 2] = np.arange(1, 2 * n, 2), np.arange(2, 2 * n + 1, 2)
     sets = {node: Set(np.array([1]), False) for node in range(0, 2 * n, 2)}
     zeros = np.zeros(2 * n + 1)
-    chain = Tree(left, right, left < 0, zeros.astype(int), zeros, zeros > 0, zeros, 1, sets)
+    chain = Tree(
+        left,
+        right,
+        left < 0,
+        feature=zeros.astype(int),
+        threshold=zeros,
+        missing_left=zeros > 0,
+        value=zeros,
+        cls=1,
+        sets=sets,
+    )
     assert (
         len(model_of(with_unknown_codes_left(chain, list(sets), "a chain")).ensemble.leaf)
         == 2 * n + 1
@@ -578,7 +596,17 @@ def test_a_tree_that_would_become_too_large_is_refused():
     left, right = np.where(inner, 2 * full + 1, -1), np.where(inner, 2 * full + 2, -1)
     zeros = np.zeros(len(full))
     sets = {node: Set(np.array([1]), False) for node in range(2**13 - 1)}
-    tree = Tree(left, right, ~inner, zeros.astype(int), zeros, zeros > 0, zeros, 1, sets)
+    tree = Tree(
+        left,
+        right,
+        ~inner,
+        feature=zeros.astype(int),
+        threshold=zeros,
+        missing_left=zeros > 0,
+        value=zeros,
+        cls=1,
+        sets=sets,
+    )
     with pytest.raises(ModelFormatError, match=r"would take 1.59e\+06 leaves instead of 8192"):
         with_unknown_codes_left(tree, list(sets), "a tree")
 
@@ -603,8 +631,19 @@ def test_labels_in_any_order(vector, labels, sorted_labels):
     if vector:
         trees = [tree._replace(value=rng.normal(size=(len(tree.value), 3))) for tree in trees]
     bias = np.array([0.5, -1, 2])
-    plain = foreign.model_of(trees, [3, 1], bias, 2, {"precision": 0.0}, "softmax", "here")
-    model = foreign.model_of(trees, [3, 1], bias, 2, {"precision": 0.0}, "softmax", "here", labels)
+    plain = foreign.model_of(
+        trees, [3, 1], bias, n_features=2, meta={"precision": 0.0}, link="softmax", where="here"
+    )
+    model = foreign.model_of(
+        trees,
+        [3, 1],
+        bias,
+        n_features=2,
+        meta={"precision": 0.0},
+        link="softmax",
+        where="here",
+        labels=labels,
+    )
     assert model.classes_.tolist() == sorted_labels
     known = np.asarray(labels).tolist()
     order = [known.index(label) for label in sorted_labels]

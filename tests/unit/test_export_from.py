@@ -32,8 +32,8 @@ class Node:
             self.threshold = float(rng.choice(CHOICES))
             self.default = int(rng.integers(2))
             self.missing = int(rng.choice((0, 2)))
-            self.left = Node(rng, low, d, value)
-            self.right = Node(rng, splits - 1 - low, d, value)
+            self.left = Node(rng, low, d, value=value)
+            self.right = Node(rng, splits - 1 - low, d, value=value)
 
     def leaf(self, x, goes_left):
         return (
@@ -105,8 +105,8 @@ def lightgbm_text(trees, k, d, objective):
 
 def lightgbm(objective="multiclass num_class:3", n=12, k=3):
     rng = np.random.default_rng(1)
-    trees = [Node(rng, int(rng.integers(0, 9)), 4, rng.normal) for _ in range(n)]
-    return trees, lightgbm_text(trees, k, 4, objective)
+    trees = [Node(rng, int(rng.integers(0, 9)), 4, value=rng.normal) for _ in range(n)]
+    return trees, lightgbm_text(trees, k, 4, objective=objective)
 
 
 def imported(read, folder, data):
@@ -154,7 +154,10 @@ def test_lightgbm_of_two_classes(tmp_path):
 def test_lightgbm_zeros_that_are_missing(tmp_path):
     """They are where the threshold sends them, or the file is refused."""
     text = lightgbm_text(
-        [Node(np.random.default_rng(0), 1, 1, lambda: 1.0)] * 3, 3, 1, "multiclass num_class:3"
+        [Node(np.random.default_rng(0), 1, 1, value=lambda: 1.0)] * 3,
+        3,
+        1,
+        objective="multiclass num_class:3",
     )
     for threshold, decision, fine in (
         (0.5, 2, True),
@@ -183,11 +186,13 @@ def test_lightgbm_zeros_that_are_missing(tmp_path):
     "threshold", [0.1, 0.3, -0.1, 2.5, 1e-35, -1e-46, 1 / 3, 16777217.0, 1e300, ZERO, -ZERO, 0.0]
 )
 def test_lightgbm_thresholds_between_two_float32(tmp_path, threshold):
-    tree = Node(np.random.default_rng(0), 1, 1, lambda: 1.0)
+    tree = Node(np.random.default_rng(0), 1, 1, value=lambda: 1.0)
     tree.threshold = threshold
     tree.left.value = -1.0
     tree.right.value = 1.0
-    model = imported(from_lightgbm, tmp_path, lightgbm_text([tree], 2, 1, "binary sigmoid:1"))
+    model = imported(
+        from_lightgbm, tmp_path, lightgbm_text([tree], 2, 1, objective="binary sigmoid:1")
+    )
     with np.errstate(over="ignore"):
         near = min(np.float32(threshold), np.finfo(np.float32).max)
     at = np.array([near, ZERO, -ZERO], dtype=np.float32)
@@ -299,12 +304,12 @@ def small(rng):
 def xgboost(vector=False, objective="multi:softprob", n=12):
     rng = np.random.default_rng(2)
     value = (lambda: [small(rng)() for _ in range(3)]) if vector else small(rng)
-    trees = [Node(rng, int(rng.integers(0, 9)), 4, value) for _ in range(n)]
+    trees = [Node(rng, int(rng.integers(0, 9)), 4, value=value) for _ in range(n)]
     for tree in trees:
         for node in tree.each():
             if node.value is None:
                 node.threshold = float(np.float32(min(node.threshold, 3e38)))
-    return trees, xgboost_dict(trees, 3, 4, vector, objective)
+    return trees, xgboost_dict(trees, 3, 4, vector=vector, objective=objective)
 
 
 def xgboost_left(node, x):
@@ -705,7 +710,7 @@ def test_chains_of_any_depth(tmp_path, n):
         "leaf_value": range(n + 1),
     }
     tree = "".join(f"{key}={' '.join(map(str, values))}\n" for key, values in line.items())
-    head = lightgbm_text([], 2, 1, "binary sigmoid:1").split("end of trees")[0]
+    head = lightgbm_text([], 2, 1, objective="binary sigmoid:1").split("end of trees")[0]
     model = imported(from_lightgbm, tmp_path, f"{head}Tree=0\n{tree}\nend of trees\n")
     assert model.decision_function([[17.5], [-1], [1e9]]).tolist() == [18, 0, n]
 

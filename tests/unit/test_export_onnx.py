@@ -39,11 +39,11 @@ def outputs(model, X):
 @pytest.mark.parametrize("link", ["none", "softmax", "softmax2"])
 def test_trees(mode, link):
     if mode == "no tree":
-        ensemble = random_trees(0, 5, 4, "vector")
+        ensemble = random_trees(0, 5, 4, mode="vector")
     elif mode.startswith("stumps"):
-        ensemble = random_stumps(60, 5, 4, mode != "stumps")
+        ensemble = random_stumps(60, 5, 4, two_sided=mode != "stumps")
     else:
-        ensemble = random_trees(20, 5, 4, mode, few_thresholds=mode == "base")
+        ensemble = random_trees(20, 5, 4, mode=mode, few_thresholds=mode == "base")
     model = Model.from_ensemble(ensemble, TEXT if mode == "vector" else [-3, 0, 7, 9], link=link)
     model = model.with_temperature(1.7) if mode == "scalar" else model
     X = random_rows(500, 5)
@@ -87,7 +87,7 @@ def test_bound_of_linear_machines(block, monkeypatch):
     np.testing.assert_allclose(bound, 302 * 2.0**-24 * size.max(axis=1), rtol=1e-4)
     rows, columns = np.nonzero(X)
     sparse = CompressedRows(
-        X[rows, columns], columns, np.searchsorted(rows, np.arange(51)), X.shape
+        X[rows, columns], columns, np.searchsorted(rows, np.arange(51)), shape=X.shape
     )
     np.testing.assert_allclose(errors_of(model, sparse), bound, rtol=1e-12)
     assert np.isnan(errors_of(model, np.full((1, 300), np.nan, np.float32))).all()
@@ -100,14 +100,14 @@ def test_what_onnx_cannot_hold():
             Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"),
             "has kind 2: interval table",
         ),
-        (Model.from_ensemble(random_trees(5, 3, 4, "hamming"), range(4)), "decoder='hamming'"),
+        (Model.from_ensemble(random_trees(5, 3, 4, mode="hamming"), range(4)), "decoder='hamming'"),
     ):
         with pytest.raises(ValueError, match=re.escape(what)):
             to_onnx(model)
 
 
 def test_temperatures_that_float32_cannot_divide_by_are_refused():
-    model = Model.from_ensemble(random_trees(5, 4, 3, "vector"), range(3), link="softmax")
+    model = Model.from_ensemble(random_trees(5, 4, 3, mode="vector"), range(3), link="softmax")
     with pytest.raises(ValueError, match="temperature 1e-40 is below 1e-30"):
         to_onnx(model.with_temperature(1e-40))
     X = finite_rows(9, 4)

@@ -19,11 +19,11 @@ from pymcboost.export import to_treelite
 def test_trees(mode):
     treelite = pytest.importorskip("treelite")
     if mode == "no tree":
-        ensemble = random_trees(0, 5, 4, "vector")
+        ensemble = random_trees(0, 5, 4, mode="vector")
     elif mode.startswith("stumps"):
-        ensemble = random_stumps(60, 5, 4, mode != "stumps")
+        ensemble = random_stumps(60, 5, 4, two_sided=mode != "stumps")
     else:
-        ensemble = random_trees(20, 5, 4, mode, few_thresholds=mode == "base")
+        ensemble = random_trees(20, 5, 4, mode=mode, few_thresholds=mode == "base")
     model = Model.from_ensemble(ensemble, ["a", "b", "c ü", "d"], link="softmax")
     X = random_rows(500, 5)
     kept = treelite.Model.deserialize_bytes(to_treelite(model))
@@ -45,7 +45,7 @@ def test_what_treelite_cannot_hold():
             Model.from_ensemble(random_stumps(5, 3, 2), [0, 1], layout="interval"),
             "has kind 2: interval table",
         ),
-        (Model.from_ensemble(random_trees(5, 3, 4, "exp"), range(4)), "decoder='exp'"),
+        (Model.from_ensemble(random_trees(5, 3, 4, mode="exp"), range(4)), "decoder='exp'"),
     ):
         with pytest.raises(ValueError, match=re.escape(what)):
             to_treelite(model)
@@ -55,7 +55,7 @@ def test_trees_belong_to_the_one_target(monkeypatch):
     """A stand-in for the package takes what it is told."""
     builder = MagicMock()
     monkeypatch.setitem(sys.modules, "treelite", SimpleNamespace(model_builder=builder))
-    to_treelite(Model.from_ensemble(random_trees(6, 5, 3, "scalar"), range(3)))
+    to_treelite(Model.from_ensemble(random_trees(6, 5, 3, mode="scalar"), range(3)))
     said = builder.TreeAnnotation.call_args.kwargs
     assert said["target_id"] == [0] * said["num_tree"]
     assert len(said["class_id"]) == said["num_tree"] > 0 and set(said["class_id"]) <= {0, 1, 2}

@@ -43,7 +43,7 @@ def some_rows(K=3, n=150, d=4, seed=0):
 def dataset_of(X, y, weight=None, groups=None):
     classes, codes = np.unique(y, return_inverse=True)
     weight = np.ones(len(y)) if weight is None else weight
-    return TrainingSet(X, classes, codes, weight, groups=groups)
+    return TrainingSet(X, classes, codes, weight=weight, groups=groups)
 
 
 # -- splits ------------------------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_groups_held_out_are_near_the_share_of_every_class(seed):
     # of one class each
     codes = np.repeat([0, 1], 500)
     groups = np.arange(1000) // 50
-    rows = held_out(codes, np.ones(1000), 0.1, seed, groups)
+    rows = held_out(codes, np.ones(1000), 0.1, random_state=seed, groups=groups)
     assert np.bincount(codes[rows]).tolist() == [50, 50]
     codes = np.random.default_rng(seed).integers(0, 2, 1000)
     for sizes, expected in (
@@ -104,7 +104,9 @@ def test_groups_held_out_are_near_the_share_of_every_class(seed):
         ([490, 510], {490}),
     ):
         groups = np.repeat(np.arange(len(sizes)), sizes)
-        assert len(held_out(codes, np.ones(1000), 0.1, seed, groups)) in expected
+        assert (
+            len(held_out(codes, np.ones(1000), 0.1, random_state=seed, groups=groups)) in expected
+        )
 
 
 def test_groups_that_cannot_be_held_out_are_refused():
@@ -176,7 +178,7 @@ def test_groups_stay_together():
     groups = np.random.default_rng(1).integers(0, 20, len(y))
     weight = np.repeat([0.0, 1.0], [40, 110])
     for cv in 4, GroupKFold(4), LeaveOneGroupOut():
-        for train, held in splits(cv, dataset_of(X, y, weight, groups), seed=0):
+        for train, held in splits(cv, dataset_of(X, y, weight, groups=groups), seed=0):
             assert not set(groups[train]) & set(groups[held])
 
 
@@ -317,7 +319,7 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
     )  # at which models of folds take no larger steps
     estimator = cls(n_estimators=6, n_jobs=1, calibrate=None, **rate)
     dataset = dataset_of(X, y)
-    scores, link = held_scores(estimator, dataset, 7, 6, splits(3, dataset, 7))
+    scores, link = held_scores(estimator, dataset, 7, rounds=6, parts=splits(3, dataset, 7))
     monkeypatch.setattr(folds, "MOST_ROUNDS", 6)
     auto = out_of_fold(estimator, dataset, seed=7)
     original = cls._booster
@@ -382,13 +384,13 @@ def test_vector_trees_of_folds_take_larger_steps(rate, rounds, larger, fewer):
     dataset = dataset_of(X, y)
     parts = splits(3, dataset_of(X, y), 3)
     scores, _ = held_scores(
-        VectorTreeBoostClassifier(learning_rate=rate), dataset, 3, rounds, parts
+        VectorTreeBoostClassifier(learning_rate=rate), dataset, 3, rounds=rounds, parts=parts
     )
     booster = VectorTreeBoostClassifier(learning_rate=rate)._booster()
     assert booster.speed_up(rounds) == fewer
     assert booster.learning_rate == pytest.approx(larger, rel=1e-12)
     expected, _ = held_scores(
-        _Unhurried(learning_rate=booster.learning_rate), dataset, 3, fewer, parts
+        _Unhurried(learning_rate=booster.learning_rate), dataset, 3, rounds=fewer, parts=parts
     )
     np.testing.assert_array_equal(scores, expected)
 
@@ -422,7 +424,9 @@ def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
         monkeypatch.setattr(folds, "STEP_SCORES", held_back)
         results.append(out_of_fold(estimator.set_params(n_jobs=n_jobs), dataset_of(X, y), seed=3))
         fixed.append(
-            held_scores(estimator, dataset_of(X, y), 3, 4, splits(3, dataset_of(X, y), 3))[0]
+            held_scores(
+                estimator, dataset_of(X, y), 3, rounds=4, parts=splits(3, dataset_of(X, y), 3)
+            )[0]
         )
     for one in fixed[1:]:
         np.testing.assert_array_equal(one, fixed[0])
@@ -454,7 +458,11 @@ def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
     np.testing.assert_array_equal(steps, np.maximum(1, (rounds - steps) // 16))
     assert found.n_estimators == round(found.best_round * 1.5**0.5)
     fixed, _ = held_scores(
-        estimator, dataset_of(X, y), 3, found.best_round, splits(3, dataset_of(X, y), 3)
+        estimator,
+        dataset_of(X, y),
+        3,
+        rounds=found.best_round,
+        parts=splits(3, dataset_of(X, y), 3),
     )
     np.testing.assert_allclose(fixed, found.scores, rtol=1e-12)
 
@@ -493,7 +501,7 @@ def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
     assert found.rounds.tolist() == list(range(1, 10))
     assert len(np.unique(found.curves[0])) == 1
     assert len(np.unique(found.curves[1])) > 1
-    fixed, _ = held_scores(estimator, dataset_of(X, y), 0, 9, parts)
+    fixed, _ = held_scores(estimator, dataset_of(X, y), 0, rounds=9, parts=parts)
     one = SAMMEClassifier(weak_learner="tree", max_leaf_nodes=3, n_estimators=9).fit(X[:20], y[:20])
     assert one.n_estimators_ == 1
     np.testing.assert_allclose(fixed[20:], one.model_.raw_scores(X[20:]), rtol=1e-12)
@@ -508,7 +516,9 @@ def test_without_anything_to_learn_one_round_is_asked_for():
     assert not found.scores.any()
     dataset = dataset_of(X, y)
     for estimator in MCBoostClassifier(), MultiBoostClassifier():
-        assert not held_scores(estimator, dataset, 0, 5, splits(3, dataset, 0))[0].any()
+        assert not held_scores(estimator, dataset, 0, rounds=5, parts=splits(3, dataset, 0))[
+            0
+        ].any()
     with pytest.warns(UserWarning, match="the model is constant"):
         model = MCBoostClassifier(n_estimators="auto").fit(X, y)
     assert (model.n_estimators_, len(model.cv_results_["rounds"])) == (0, 0)

@@ -28,7 +28,7 @@ MODELS = {
     "intervals": random_stumps(20, 6, 3).merge(),
     "intervals of float32": random_stumps(20, 6, 3).merge().single(),
     **{
-        mode: random_trees(8, 6, 3, mode)
+        mode: random_trees(8, 6, 3, mode=mode)
         for mode in ("scalar", "base", "vector", "code", "hamming", "exp")
     },
     "linear": random_linear(6, 3),
@@ -53,7 +53,9 @@ def layout_of(ensemble):
 def builder_of(ensemble):
     """A builder that holds the ensemble."""
     if ensemble.NAME == "trees":
-        builder = TreesBuilder(3, 6, ensemble.cls is None, ensemble.code, ensemble.decoder)
+        builder = TreesBuilder(
+            3, 6, ensemble.cls is None, code=ensemble.code, decoder=ensemble.decoder
+        )
     else:
         builder = EnsembleBuilder(3, 6)
     builder.extend(ensemble)

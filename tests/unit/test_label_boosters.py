@@ -67,7 +67,7 @@ def test_is_its_twin(weighted):
     found = AdaBoostMHClassifier(n_estimators=4).fit(
         X, Y, sample_weight=weight if weighted else None
     )
-    expected = twin_mh(X, Y, weight, 4)
+    expected = twin_mh(X, Y, weight, rounds=4)
     np.testing.assert_allclose(found.decision_function(X), expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found.predict_proba(X), 1 / (1 + np.exp(-expected)), atol=1e-6)
     np.testing.assert_array_equal(found.predict(X), found.decision_function(X) > 0)

@@ -64,7 +64,19 @@ def one_vs_rest(X, Y, weight, rounds, rate, max_leaves, l2):
         A = np.zeros((m, width), dtype=np.int64)
         A[:, :K] = np.rint(g * weight[:, None] * 2.0**16)
         A[:, K] = np.rint(weight * 2.0**10)
-        _, leaf = twin.grow(bins, n_bins, missing, A, lanes, K, 0, len(bins), max_leaves, None, 1)
+        _, leaf = twin.grow(
+            bins,
+            n_bins,
+            missing,
+            A=A,
+            lanes=lanes,
+            n_classes=K,
+            key=0,
+            take=len(bins),
+            max_leaves=max_leaves,
+            max_depth=None,
+            least=1,
+        )
         for j in range(leaf.max() + 1):
             w = weight[leaf == j, None]
             step = (w * g[leaf == j]).sum(axis=0) / (
@@ -84,7 +96,7 @@ def test_trees_are_those_of_one_against_the_rest_with_shared_splits(one_label, w
     weight = np.round(rng.random(len(X)) * 8 + 1) / 8 if weighted else np.ones(len(X))
     found = model(5, l2_regularization=0.3, max_leaf_nodes=6, learning_rate=0.3, **BARE)
     found.fit(X, Y, sample_weight=weight if weighted else None)
-    expected = one_vs_rest(X, Y, weight, 5, 0.3, 6, 0.3)
+    expected = one_vs_rest(X, Y, weight, rounds=5, rate=0.3, max_leaves=6, l2=0.3)
     np.testing.assert_allclose(found.decision_function(X), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found.predict_proba(X), sigmoid(expected), atol=1e-5)
     np.testing.assert_array_equal(found.predict(X), (found.decision_function(X) > 0).astype(int))
@@ -100,7 +112,9 @@ def test_gradients_are_derivatives_of_the_value(K):
     X = rng.normal(size=(20, 2))
     labels_of = Y.astype(np.uint8)
     booster = model()._booster(lambda: 0)
-    rows = loss.rows(booster.rows(TrainingSet(X, np.arange(K), labels_of, np.ones(20)), 1, None), 1)
+    rows = loss.rows(
+        booster.rows(TrainingSet(X, np.arange(K), labels_of, weight=np.ones(20)), 1, None), 1
+    )
     rows.start(F)
     for k in range(K):
         up, down = F.copy(), F.copy()
@@ -173,7 +187,7 @@ def test_metrics_are_scikit_learns():
     given = (F > 0).astype(int)
     P = sigmoid(F)
     for w in (None, weight):
-        held = ValidationSet("val", None, Y, Y, w)
+        held = ValidationSet("val", None, Y, codes=Y, weight=w)
         found = {
             name: Metric(name, np.arange(6), "sigmoid")(F, held)
             for name in (*labels.METRICS, "auc_ovr")

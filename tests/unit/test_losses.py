@@ -78,9 +78,9 @@ def test_gradients_are_derivatives_of_the_value(K):
 @pytest.mark.parametrize("K", [2, 3, 11, 20])
 def test_a_loss_written_in_numpy_grows_the_same_trees(K, weighted):
     m = 400
-    X, y = blobs(m, 5, K, K)
+    X, y = blobs(m, 5, K, seed=K)
     weight = np.random.default_rng(0).uniform(0.5, 2, m) if weighted else np.ones(m)
-    data = TreeData(X, y, K, weight)
+    data = TreeData(X, y, K, sample_weight=weight)
     built_in = LOSSES["softmax"].rows(data)
     written = NumPySoftmax().rows(data)
     learners = [vector_trees(data, rows) for rows in (built_in, written)]
@@ -98,8 +98,8 @@ def test_a_loss_written_in_numpy_grows_the_same_trees(K, weighted):
 
 
 def test_a_loss_without_curvature_steps_along_the_mean_gradient():
-    X, y = blobs(200, 4, 3, 0)
-    data = TreeData(X, y, 3, np.random.default_rng(1).uniform(0.5, 2, 200))
+    X, y = blobs(200, 4, 3, seed=0)
+    data = TreeData(X, y, 3, sample_weight=np.random.default_rng(1).uniform(0.5, 2, 200))
     rows = NumPyGradients().rows(data)
     rows.start()
     before = rows.value()
@@ -117,8 +117,8 @@ def test_a_loss_without_curvature_steps_along_the_mean_gradient():
 def test_ridge_of_the_full_leaf_step(K):
     """Newton's step with one twentieth of the mean curvature added to every class's own."""
     m = 300
-    X, y = blobs(m, 4, K, 3)
-    data = TreeData(X, y, K, np.ones(m))
+    X, y = blobs(m, 4, K, seed=3)
+    data = TreeData(X, y, K, sample_weight=np.ones(m))
     F = np.random.default_rng(2).normal(size=(m, K)) / 2
     rows = LOSSES["softmax"].rows(data)
     rows.start(F)
@@ -186,14 +186,14 @@ def test_losses_of_base_classes_keep_their_digits(n, weighted):
             S,
             np.array([0, n]),
             own,
-            leaf,
-            factor,
-            np.array([[0, 1]], dtype=np.int32),
-            np.ones(2, dtype=np.uint8),
-            weight,
-            units[1],
-            loss,
-            1,
+            leaf=leaf,
+            factor=factor,
+            pair=np.array([[0, 1]], dtype=np.int32),
+            tried=np.ones(2, dtype=np.uint8),
+            weight=weight,
+            magic=units[1],
+            loss=loss,
+            n_threads=1,
         )
         expected = n * (0.75 if weighted else 1) * np.log1p(x)
         # Beyond 0.003 the logarithm of the sum is taken, whose rounding is that of 1.
@@ -205,10 +205,10 @@ def test_head_room_of_second_derivatives():
     """The sum of the second derivatives of two classes is at most the units there are, and not far below."""
     m = 500
     K = 3
-    X, y = blobs(m, 3, K, 5)
+    X, y = blobs(m, 3, K, seed=5)
     y[y == 2] = y[2] = 0
     y[2] = 2
-    data = TreeData(X, y, K, np.ones(m))
+    data = TreeData(X, y, K, sample_weight=np.ones(m))
     trees = ClassTrees(
         data, max_leaves=4, max_depth=None, min_samples_leaf=1, counts=False, n_threads=1
     )
@@ -241,7 +241,7 @@ def test_ties_between_classes_go_to_the_lower_one(kind, K):
     x = {"few": rng.integers(0, 4, m), "continuous": rng.normal(size=m)}.get(kind)
     x = np.where(rng.random(m) < 0.9, 7.0, rng.integers(0, 300, m)) if x is None else x
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-    data = TrainingData(x[:, None].astype(float), y, K, np.ones(m))
+    data = TrainingData(x[:, None].astype(float), y, K, sample_weight=np.ones(m))
     column = rng.integers(-9, 10, m)
     for low, high in [(0, 1), (1, 2), (0, K - 1), (K // 2 - 1, K - 1), (K - 2, K - 1)]:
         for sign in (1, -1):
@@ -257,7 +257,7 @@ def test_long_sums_of_floats_are_those_of_doubles(kind):
     m = {"few": 70_000, "skewed": 400_000}[kind]
     K = 2
     x = np.arange(m) % (2 if kind == "few" else 8) == 1  # one row in 8: only these are listed
-    data = TrainingData(x[:, None].astype(float), np.arange(m) % K, K, np.ones(m))
+    data = TrainingData(x[:, None].astype(float), np.arange(m) % K, K, sample_weight=np.ones(m))
     assert data.dtype == np.float32
     gradient = data.gradient_buffer()
     left = data.X[data.rows, 0] == 0

@@ -53,7 +53,9 @@ def test_kernels_equal_the_twin(kernel, scaled):
         (9, 515, 2, 9),
         (3, 1030, 5, 10),
     ):
-        machine = random_kernel(n_support, n_features, n_classes, kernel, scaled, seed=n_support)
+        machine = random_kernel(
+            n_support, n_features, n_classes, kernel=kernel, scaled=scaled, seed=n_support
+        )
         model = check(machine, finite_rows(n_rows, n_features))
         assert model.kind == 6
 
@@ -61,7 +63,7 @@ def test_kernels_equal_the_twin(kernel, scaled):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_kernels_mean_what_libsvm_means(kernel):
     """The textbook formulas in float64, so that the twin's and the scorer's common definition is right, too."""
-    machine = random_kernel(40, 6, 3, kernel, scaled=True)
+    machine = random_kernel(40, 6, 3, kernel=kernel, scaled=True)
     X = finite_rows(50, 6)
     Z = machine.scale.apply(X).astype(np.float64)
     V = machine.support.astype(np.float64)
@@ -78,7 +80,7 @@ def test_kernels_mean_what_libsvm_means(kernel):
 
 
 def test_shift_of_the_perceptron_cancels():
-    machine = random_kernel(40, 6, 3, "perceptron")
+    machine = random_kernel(40, 6, 3, kernel="perceptron")
     coef = np.round(machine.coef * 256) / 256  # exact sums
     coef[0] -= coef.sum(axis=0)
     X = finite_rows(5, 6)
@@ -192,7 +194,7 @@ def test_sparse_rows_are_not_filled_up():
 @pytest.mark.parametrize("kernel", ["LINEAR", *KERNELS])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
 def test_missing_values_are_refused(kernel, value):
-    machine = random_linear(11, 3) if kernel == "LINEAR" else random_kernel(7, 11, 3, kernel)
+    machine = random_linear(11, 3) if kernel == "LINEAR" else random_kernel(7, 11, 3, kernel=kernel)
     for link in ("none", "softmax"):
         model = Model.from_ensemble(machine, range(3), link=link)
         for row, column in ((0, 0), (5, 9), (10, 10)):
@@ -246,7 +248,7 @@ def test_far_rows_of_rbf():
 
 
 def test_model_of_a_machine(tmp_path):
-    for machine in (random_linear(6, 3), random_kernel(9, 6, 3, "poly", scaled=True)):
+    for machine in (random_linear(6, 3), random_kernel(9, 6, 3, kernel="poly", scaled=True)):
         X = finite_rows(8, 6)
         model = Model.from_ensemble(machine, ["a", "b", "c"], meta={"rounds": 7})
         model.save(tmp_path / "m.mcb")
@@ -400,7 +402,10 @@ def test_every_form_of_rows_gives_the_same_bits():
     X = finite_rows(300, 13)
     wide = np.zeros((300, 17), dtype=np.float32)
     wide[:, 2:15] = X
-    for machine in (random_linear(13, 5), random_kernel(30, 13, 5, "perceptron", scaled=True)):
+    for machine in (
+        random_linear(13, 5),
+        random_kernel(30, 13, 5, kernel="perceptron", scaled=True),
+    ):
         model = Model.from_ensemble(machine, range(5))
         expected = raw_scores(machine, X)
         for form in (
@@ -449,7 +454,7 @@ def test_every_form_of_rows_gives_the_same_bits():
     ],
 )
 def test_wrong_kernel_machines(change, message):
-    machine = {**vars(random_kernel(7, 4, 3, "poly")), **change}
+    machine = {**vars(random_kernel(7, 4, 3, kernel="poly")), **change}
     with pytest.raises(ValueError, match=message):
         Model.from_ensemble(KernelMachine(**machine), range(3))
 
@@ -466,7 +471,7 @@ def test_wrong_linear_machines():
 
 def test_equal_machines_give_equal_bytes():
     """Parameters that the kernel does not have, and signs of zero, leave no trace."""
-    machine = random_kernel(7, 4, 3, "rbf")
+    machine = random_kernel(7, 4, 3, kernel="rbf")
     other = KernelMachine(
         "rbf", machine.gamma, 9.0, 4, machine.support, machine.coef.astype("d"), machine.intercept
     )

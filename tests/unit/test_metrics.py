@@ -535,7 +535,7 @@ def test_the_calibrated_log_loss_is_that_at_the_best_temperature(link):
     held = ValidationSet.of("val", None, codes, codes, rng.uniform(0.5, 1, 60))
     metric = CalibratedLogLoss(link)
     found = metric(scores, held)
-    temperature = fit_temperature(scores[4:], codes[4:], held.weight[4:], link)
+    temperature = fit_temperature(scores[4:], codes[4:], held.weight[4:], link=link)
     assert found == log_loss(scores / temperature, held, link)
     metric.of_sets([scores * 9], [held], [codes >= 0])
     assert metric(scores, held) == found  # whatever was measured before

@@ -68,7 +68,7 @@ def test_scores_of_a_temperature_that_needs_all_folds(cv):
         )
     # They are raw: the temperature follows from them.
     used = fold >= 0
-    first = fit_temperature(model.oof_decision_function_[used], y[used], None, "softmax2")
+    first = fit_temperature(model.oof_decision_function_[used], y[used], None, link="softmax2")
     assert first != 1 and model.model_.temperature == pytest.approx(first, rel=1e-12)
 
 
@@ -93,7 +93,7 @@ def test_their_log_loss_is_that_of_the_curve(calibrate):
     fold = model.oof_fold_
     found = model.cv_results_
     at = list(found["rounds"]).index(found["best_round"])
-    z = scores / (fit_temperature(scores, y, None, "softmax") if calibrate else 1)
+    z = scores / (fit_temperature(scores, y, None, link="softmax") if calibrate else 1)
     p = np.exp(z - z.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     losses = [log_loss(y[fold == i], p[fold == i]) for i in range(3)]

@@ -42,7 +42,7 @@ def trees_of(
         X[rows],
         y[rows],
         K,
-        weight[rows],
+        sample_weight=weight[rows],
         n_threads=n_threads,
         comm=numbered(Alone(), rows),
         exact=True,
@@ -315,7 +315,7 @@ def test_the_sums_of_parts_are_those_of_all():
     whole = np.array([0, m], dtype=np.int64)
     for w in (np.zeros(0), weight):
         its = w[:, None] if len(w) else 1.0
-        bounds = _vector_loss.leaf_bounds(G, lanes, rows, whole, 1)
+        bounds = _vector_loss.leaf_bounds(G, lanes, rows, leaf_start=whole, n_threads=1)
         np.testing.assert_array_equal(bounds[0], np.abs(G).max(axis=0))
         if len(w):
             found = _vector_loss.leaf_weights(w, rows, np.array(sorted(cut)))
@@ -323,7 +323,15 @@ def test_the_sums_of_parts_are_those_of_all():
             bounds = 1.001 * bounds * w.max()
         units = exact.units_of(bounds, np.array([[m]]))
         parts = [
-            _vector_loss.leaf_sums(G, w, lanes, rows, np.array([a, b]), exact.magic_of(units), 1)[0]
+            _vector_loss.leaf_sums(
+                G,
+                w,
+                lanes,
+                rows=rows,
+                leaf_start=np.array([a, b]),
+                magic=exact.magic_of(units),
+                n_threads=1,
+            )[0]
             for a, b in zip(cut[:-1], cut[1:], strict=True)
         ]
         size = np.abs(G)
@@ -333,7 +341,9 @@ def test_the_sums_of_parts_are_those_of_all():
         magic = exact.magic_of(exact.unit_of(bounds.max(), m))
         tables = np.zeros((5, K + 1, width), dtype=np.int64)
         for j, (a, b) in enumerate([(0, m), *zip(cut[:-1], cut[1:], strict=True)]):
-            _vector_loss.leaf_hessian(G, w, y, lanes, magic, rows, a, b, tables[j])
+            _vector_loss.leaf_hessian(
+                G, w, y, lanes=lanes, magic=magic, rows=rows, start=a, stop=b, out=tables[j]
+            )
         np.testing.assert_array_equal(tables[0], tables[1:].sum(axis=0))
 
 
@@ -350,7 +360,15 @@ def test_a_hessian_is_that_of_the_twin():
     unit = exact.unit_of(1.001, m)
     out = np.zeros((K + 1, width), dtype=np.int64)
     _vector_loss.leaf_hessian(
-        G, np.zeros(0), y, width, exact.magic_of(unit), np.arange(m, dtype=np.int32), 0, m, out
+        G,
+        np.zeros(0),
+        y,
+        lanes=width,
+        magic=exact.magic_of(unit),
+        rows=np.arange(m, dtype=np.int32),
+        start=0,
+        stop=m,
+        out=out,
     )
     q = np.abs(G[:, :K], dtype=np.float64)
     q[np.arange(m), y] = 1 - q[np.arange(m), y]
@@ -365,7 +383,7 @@ def test_small_gradients_keep_their_digits(size):
     """Sums of leaves and of squares, whatever the size of the gradients next to their bound."""
     rng = np.random.default_rng(3)
     y = rng.integers(0, 3, 400)
-    data = TreeData(rng.normal(size=(400, 1)), y, 3, np.ones(400), exact=True)
+    data = TreeData(rng.normal(size=(400, 1)), y, 3, sample_weight=np.ones(400), exact=True)
     rows = loss_of("softmax").rows(data, 1)
     rows.start()
     rows.gradient[:, :3] = size * rng.uniform(0.1, 0.5, (400, 3))
@@ -390,7 +408,7 @@ def test_weights_far_apart_leave_something_to_learn():
     y = rng.integers(0, K, m)
     weight = np.ones(m)
     weight[0] = 2.0**38
-    data = TreeData(rng.normal(size=(m, 1)), y, K, weight, exact=True)
+    data = TreeData(rng.normal(size=(m, 1)), y, K, sample_weight=weight, exact=True)
     rows = loss_of("softmax").rows(data, 1)
     scores = np.zeros((m, K))
     heavy = int(data.weight.argmax())
@@ -407,7 +425,7 @@ def test_weights_far_apart_leave_something_to_learn():
 def test_weights_on_a_grid(m, spread):
     rng = np.random.default_rng(m)
     weight = 10.0 ** rng.uniform(-spread, spread / 2, m)
-    data = TreeData(np.zeros((m, 1)), np.arange(m) % 2, 2, weight, exact=True)
+    data = TreeData(np.zeros((m, 1)), np.arange(m) % 2, 2, sample_weight=weight, exact=True)
     its = data.weight
     total = its.sum()
     for _ in range(3):
@@ -422,10 +440,15 @@ def test_weights_on_a_grid(m, spread):
 def test_whole_weights_stay():
     times = np.arange(1, 50)
     np.testing.assert_array_equal(
-        TreeData(np.zeros((49, 1)), times % 2, 2, times * 1.0, exact=True).weight.sum(), 1225
+        TreeData(
+            np.zeros((49, 1)), times % 2, 2, sample_weight=times * 1.0, exact=True
+        ).weight.sum(),
+        1225,
     )
     with pytest.raises(ValueError, match="overflows"):
-        TreeData(np.zeros((2, 1)), np.arange(2), 2, np.array([1.0, np.inf]), exact=True)
+        TreeData(
+            np.zeros((2, 1)), np.arange(2), 2, sample_weight=np.array([1.0, np.inf]), exact=True
+        )
 
 
 def test_units():
@@ -440,7 +463,7 @@ def test_units():
     assert exact.total(values) == exact.total(values[::-1]) == exact.total(rng.permutation(values))
     np.testing.assert_allclose(exact.total(values), values.sum(), rtol=1e-12)
     assert exact.total([]) == exact.total(np.zeros(3)) == 0
-    top, error = exact.refined(ALONE, lambda magic: np.zeros(2, dtype=np.int64), 10, 1.0)
+    top, error = exact.refined(ALONE, lambda magic: np.zeros(2, dtype=np.int64), 10, unit=1.0)
     assert top == 0 and error <= 1e-300
 
 

@@ -28,7 +28,7 @@ def model():
 
 
 def test_leaves_that_rounding_takes_beyond_float32_are_refused(tmp_path):
-    trees = random_trees(5, 4, 3, "vector")
+    trees = random_trees(5, 4, 3, mode="vector")
     model = Model.from_ensemble(
         replace(trees, leaf=np.where(trees.leaf > 0, np.float32(3.4e38), trees.leaf)), range(3)
     )
@@ -41,7 +41,7 @@ def test_leaves_that_rounding_takes_beyond_float32_are_refused(tmp_path):
 @pytest.mark.parametrize("mode", ["vector", "scalar"])
 @pytest.mark.parametrize("leaves", ["int8", "float16"])
 def test_scores_are_those_of_the_list(mode, leaves):
-    trees = random_trees(9, 300, 4, mode, splits=(0, 12), seed=1)
+    trees = random_trees(9, 300, 4, mode=mode, splits=(0, 12), seed=1)
     trees = replace(trees, leaf=np.rint(4 * trees.leaf)) if leaves == "float16" else trees
     packed = Model.from_ensemble(
         trees, [1, 2, 5, 9], link="softmax", layout="packed", leaves=leaves
@@ -67,8 +67,8 @@ def test_scores_are_those_of_the_list(mode, leaves):
 
 def test_empty_trees_and_no_trees():
     for trees in (
-        random_trees(4, 3, 2, "vector", splits=(0, 1)),
-        random_trees(4, 3, 2, "vector").truncate_rounds(0),
+        random_trees(4, 3, 2, mode="vector", splits=(0, 1)),
+        random_trees(4, 3, 2, mode="vector").truncate_rounds(0),
     ):
         packed = Model.from_ensemble(trees, [0, 1], layout="packed", leaves="int8")
         assert packed.raw_scores(random_rows(5, 3)).shape == (5, 2)
@@ -105,8 +105,8 @@ def test_what_cannot_be_packed(model, tmp_path):
         model.to_bytes("list", "int8")
     for ensemble, message in (
         (random_stumps(3, 4, 3), "layout='packed' is for trees, not for a list of stumps"),
-        (random_trees(3, 4, 3, "base"), "without base classes"),
-        (random_trees(3, 4, 3, "code"), "without a code"),
+        (random_trees(3, 4, 3, mode="base"), "without base classes"),
+        (random_trees(3, 4, 3, mode="code"), "without a code"),
         (random_sets(3, 5, 3), "without categories"),
     ):
         with pytest.raises(ValueError, match=message):
@@ -168,7 +168,7 @@ def test_marks_follow_the_rounds():
     from pymcboost.data.tree_data import TreeData
     from pymcboost.learners.reuse import Reuse
 
-    columns = TreeData(X[:200], y[:200], 10, np.ones(200), max_bins=256).columns
+    columns = TreeData(X[:200], y[:200], 10, sample_weight=np.ones(200), max_bins=256).columns
     kept, anew = (Reuse(columns, 0.25, 0.5) for _ in range(2))
     first = columns.threshold_ptr
     feature = columns.column[[3, 5, 5]]

@@ -28,7 +28,7 @@ def same_bits(a, b):
 def test_equals_the_twin(n_classes, two_sided):
     for n_features, n_stumps, n_rows in ((1, 3, 1), (5, 33, 21), (64, 150, 70), (600, 100, 19)):
         stumps = random_stumps(
-            n_stumps, n_features, n_classes, two_sided, few_thresholds=n_features == 5
+            n_stumps, n_features, n_classes, two_sided=two_sided, few_thresholds=n_features == 5
         )
         X = random_rows(n_rows, n_features)
         model = Model.from_ensemble(stumps, range(n_classes), link="softmax")
@@ -62,20 +62,37 @@ def sets_of_trees():
                 (5, True, (0, 12), 37),
                 (300, False, (0, 40), 19),
             ):
-                yield random_trees(9, n_features, n_classes, mode, n_classes, few, splits), n_rows
-        yield random_trees(6, 4, 3, mode, 1, False, (60, 140)), 21
-        yield random_trees(2, 300, 4, mode, 1, False, (200, 700)), 21
-        yield random_trees(5, 3, 4, mode, 1, False, (0, 0)), 3
+                yield (
+                    random_trees(
+                        9,
+                        n_features,
+                        n_classes,
+                        mode=mode,
+                        seed=n_classes,
+                        few_thresholds=few,
+                        splits=splits,
+                    ),
+                    n_rows,
+                )
+        yield random_trees(6, 4, 3, mode=mode, seed=1, few_thresholds=False, splits=(60, 140)), 21
         yield (
-            random_trees(4, 3000, 4, mode, 1, False, (0, 900)),
+            random_trees(2, 300, 4, mode=mode, seed=1, few_thresholds=False, splits=(200, 700)),
+            21,
+        )
+        yield random_trees(5, 3, 4, mode=mode, seed=1, few_thresholds=False, splits=(0, 0)), 3
+        yield (
+            random_trees(4, 3000, 4, mode=mode, seed=1, few_thresholds=False, splits=(0, 900)),
             21,
         )  # prepared in blocks of 1024 columns
         yield (
-            random_trees(1, 3000, 4, mode, 1, False, (1500, 1500)),
+            random_trees(1, 3000, 4, mode=mode, seed=1, few_thresholds=False, splits=(1500, 1500)),
             21,
         )  # not prepared: too many columns
-        yield random_trees(120, 9, 4, mode, 1, False, (0, 25)), 21  # sorted in parts of 256 trees
-        yield random_trees(0, 3, 4, mode), 2
+        yield (
+            random_trees(120, 9, 4, mode=mode, seed=1, few_thresholds=False, splits=(0, 25)),
+            21,
+        )  # sorted in parts of 256 trees
+        yield random_trees(0, 3, 4, mode=mode), 2
 
 
 SETS_OF_TREES = list(sets_of_trees())
@@ -127,7 +144,7 @@ def test_tree_that_is_too_large_to_be_prepared():
 
 @pytest.mark.parametrize("mode", ["scalar", "base", "vector", "code", "hamming", "exp"])
 def test_many_rows_through_trees(mode):
-    trees = random_trees(20, 6, 5, mode, few_thresholds=True)
+    trees = random_trees(20, 6, 5, mode=mode, few_thresholds=True)
     model = Model.from_ensemble(trees, range(5), link="softmax2")
     X = random_rows(1500, 6)
     expected = model.raw_scores(X)
@@ -147,7 +164,9 @@ def test_many_rows_through_trees(mode):
 @pytest.mark.part(4)
 def test_batches_of_coded_trees(splits, n_features):
     for n_classes in (2, 3, 11, 17):
-        trees = random_trees(7, n_features, n_classes, "code", splits=splits, few_thresholds=True)
+        trees = random_trees(
+            7, n_features, n_classes, mode="code", splits=splits, few_thresholds=True
+        )
         for leaves in ("float32", "float16"):
             model = Model.from_ensemble(trees, range(n_classes), leaves=leaves)
             X = random_rows(65, n_features)
@@ -160,7 +179,9 @@ def test_batches_of_coded_trees(splits, n_features):
 def test_interval_table_of_coded_stumps():
     """Also of a code whose products with the leaves are not float32 numbers."""
     for n_classes, n_features, few in ((2, 3, True), (5, 4, False), (17, 40, False)):
-        trees = random_trees(60, n_features, n_classes, "code", splits=(0, 1), few_thresholds=few)
+        trees = random_trees(
+            60, n_features, n_classes, mode="code", splits=(0, 1), few_thresholds=few
+        )
         code = (np.asarray(trees.code, dtype=np.float64) / 3).astype(np.float32)
         trees = type(trees)(**(vars(trees) | {"code": code}))
         X = random_rows(200, n_features)
@@ -176,7 +197,7 @@ def test_interval_table_of_coded_stumps():
 
 
 def test_leaves_of_16_bits(tmp_path):
-    trees = random_trees(8, 4, 3, "vector")
+    trees = random_trees(8, 4, 3, mode="vector")
     leaf = trees.leaf.copy()
     leaf[0] = [
         65504,
@@ -337,8 +358,8 @@ def test_sparse_rows_of_many_features(n_features, density):
     used[[0, -1]] = 0, n_features - 1
     for of in (
         random_stumps(60, 40, 3, two_sided=True),
-        random_trees(9, 40, 4, "vector"),
-        random_trees(9, 40, 3, "code"),
+        random_trees(9, 40, 4, mode="vector"),
+        random_trees(9, 40, 3, mode="code"),
     ):
         values = rng.normal(size=(m, entries)).astype(np.float32)
         values[rng.random(values.shape) < 0.05] = np.nan

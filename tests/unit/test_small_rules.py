@@ -290,7 +290,7 @@ def test_margins_as_large_as_the_tolerance_ask_for_no_machine(tol, goes_on):
         data,
         SimpleNamespace(solve=solve),
         1 - np.eye(2),
-        1.0,
+        C=1.0,
         init="one-vs-all",
         n_colourings=1,
         max_alternations=1,
@@ -338,7 +338,9 @@ def test_steps_of_a_fixed_size_end_at_the_penalty_too():
 @pytest.mark.parametrize(("more", "dtype"), [(0, np.float64), (-1, np.float32)])
 def test_small_data_are_those_up_to_the_bound(more, dtype, monkeypatch):
     def data():
-        return TrainingData(np.arange(40.0)[:, None], np.arange(40) % 3, 3, np.ones(40))
+        return TrainingData(
+            np.arange(40.0)[:, None], np.arange(40) % 3, 3, sample_weight=np.ones(40)
+        )
 
     monkeypatch.setattr(rows, "SMALL_DATA", 40 * data().lanes * data().n_blocks + more)
     assert data().dtype == dtype
@@ -348,7 +350,7 @@ def test_memory_of_linear_rounds_of_sparse_rows(monkeypatch):
     asked = []
     monkeypatch.setattr(machine_data, "_refuse", lambda size, *words: asked.append(size))
     for entries in (None, 5, 10**6):
-        machine_data.LinearBuilder(3, 100, None, 7, entries)
+        machine_data.LinearBuilder(3, 100, None, n_rounds=7, entries=entries)
     assert asked == [7 * 800, 7 * 80, 7 * 800]
 
 
@@ -358,7 +360,7 @@ def test_sums_of_workers_have_room_where_one_class_is_large():
     X = np.arange(300.0)[:, None]
     F = np.zeros((300, 20))
     F[np.arange(300), y] = -40
-    data = DividedData(X, y, 20, np.ones(300), comm=Alone())
+    data = DividedData(X, y, 20, sample_weight=np.ones(300), comm=Alone())
     loss = SUMMED["log"](data, 1)
     loss.start(F[data.rows])
     assert loss.mass == pytest.approx(300 * 19, rel=1e-6)
@@ -398,7 +400,7 @@ def test_temporary_names_where_the_longest_is_not_known(monkeypatch):
 
 def test_no_entry_of_a_leaf_is_minus_zero():
     entries = LeafEntries(
-        np.array([0, 2]), np.array([0, 1], dtype=np.uint8), np.array([-0.0, -1.5]), 3
+        np.array([0, 2]), np.array([0, 1], dtype=np.uint8), np.array([-0.0, -1.5]), n_classes=3
     )
     assert np.signbit(entries.of_type(np.float32).value).tolist() == [False, True]
 

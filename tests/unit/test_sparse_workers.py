@@ -45,13 +45,13 @@ def sparse_rows(m=900, K=4, dtype=np.float64, seed=0):
 
 
 def check(X, y, parts, n_jobs=1, cls=VectorTreeBoostClassifier, **params):
-    one_model(cls, X, y, parts, threads=n_jobs, comm=Alone(), **{**PLAIN, **params})
+    one_model(cls, X, y, parts=parts, threads=n_jobs, comm=Alone(), **{**PLAIN, **params})
 
 
 def divisions(y, size, how):
     if how == "by class":
         return np.array_split(np.argsort(y, kind="stable"), size)
-    return parts_of(len(y), size, how, np.random.default_rng(1))
+    return parts_of(len(y), size, how, rng=np.random.default_rng(1))
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -60,7 +60,7 @@ def divisions(y, size, how):
 @pytest.mark.part(3)
 def test_division_of_sparse_rows_does_not_change_the_model(size, how, n_jobs):
     X, y = sparse_rows()
-    check(X, y, divisions(y, size, how), n_jobs)
+    check(X, y, divisions(y, size, how), n_jobs=n_jobs)
 
 
 @pytest.mark.parametrize(
@@ -230,12 +230,12 @@ def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
     X, y = sparse_rows(400)
     path = tmp_path / "m.part"
     whole = cls(**PLAIN).fit(X, y, comm=Alone()).model_.to_bytes()
-    killed(path, cls, X, y, divisions(y, 2, "random"), rounds=2, n_estimators=5)
-    found = divided(path, cls, X, y, divisions(y, 3, "by class"), n_estimators=5)
+    killed(path, cls, X, y=y, parts=divisions(y, 2, "random"), rounds=2, n_estimators=5)
+    found = divided(path, cls, X, y=y, parts=divisions(y, 3, "by class"), n_estimators=5)
     assert [one[0] for one in found] == [whole] * 3, found
     assert found[0][1] > 0
     path.unlink()
-    killed(path, cls, X, y, divisions(y, 2, "random"), rounds=2, n_estimators=5)
+    killed(path, cls, X, y=y, parts=divisions(y, 2, "random"), rounds=2, n_estimators=5)
     X.data[3] += 1
-    for one in divided(path, cls, X, y, divisions(y, 2, "even"), n_estimators=5):
+    for one in divided(path, cls, X, y=y, parts=divisions(y, 2, "even"), n_estimators=5):
         assert "the features differ" in str(one)

@@ -21,7 +21,7 @@ def check(X, y, parts, weight=None, name="mcboost", **params):
     """The workers' models are those of one worker."""
     cls, more = ALL[name]
     params = {"n_estimators": 12, "random_state": 0, **more, **params}
-    return one_model(cls, X, y, parts, weight, comm=Alone(), **params)
+    return one_model(cls, X, y, parts=parts, weight=weight, comm=Alone(), **params)
 
 
 @pytest.mark.parametrize("how", ["even", "random", "by class", "empty", "one row"])
@@ -32,7 +32,7 @@ def test_division_of_the_rows_does_not_change_the_model(name, how, size):
     rng = np.random.default_rng(0)
     for m, threads in ((300, 1), (9000, 2)):  # in double precision, and in single
         X, y = rows(m)
-        parts = by_class(y, size) if how == "by class" else parts_of(m, size, how, rng)
+        parts = by_class(y, size) if how == "by class" else parts_of(m, size, how, rng=rng)
         one = check(X, y, parts, threads=threads, name=name)
         assert one.n_estimators_ > 3
 
@@ -53,7 +53,7 @@ def test_order_of_the_rows_does_not_change_the_model(name):
 def test_more_rows_than_narrow_histograms_take(name, monkeypatch):
     X, y = rows(9000)
     monkeypatch.setattr(stump_scans, "NARROW_ROWS", 8999)
-    check(X, y, parts_of(len(y), 3, "random", np.random.default_rng(0)), name=name)
+    check(X, y, parts_of(len(y), 3, "random", rng=np.random.default_rng(0)), name=name)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -83,7 +83,13 @@ OPTIONS = {
 def test_options(loss, name):
     X, y = rows(2500)
     X[: len(X) // 2, 5] = np.nan
-    check(X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), loss=loss, **OPTIONS[name])
+    check(
+        X,
+        y,
+        parts_of(len(y), 3, "random", rng=np.random.default_rng(1)),
+        loss=loss,
+        **OPTIONS[name],
+    )
 
 
 @pytest.mark.parametrize("K", [2, 8, 20])
@@ -94,7 +100,7 @@ def test_numbers_of_classes(name, K):
     check(
         X,
         more_classes(y, K),
-        parts_of(len(y), 3, "random", np.random.default_rng(2)),
+        parts_of(len(y), 3, "random", rng=np.random.default_rng(2)),
         name=name,
         n_estimators=6,
     )
@@ -111,9 +117,9 @@ def test_weights(name, kind):
         if kind == "with zeros"
         else np.exp(rng.normal(0, 8, len(y)))
     )
-    parts = parts_of(len(y), 3, "random", rng)
+    parts = parts_of(len(y), 3, "random", rng=rng)
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
-    check(X, y, parts, weight, name=name, min_weight_fraction_leaf=0.01)
+    check(X, y, parts, weight=weight, name=name, min_weight_fraction_leaf=0.01)
 
 
 def test_columns_of_many_kinds():
@@ -144,7 +150,9 @@ def test_shares_of_the_features_do_not_change_the_model(name, size, narrow, monk
     X = np.hstack([X, X[:, :2] == X[:, :2].round(), X[:, :1]])[
         :, : 9 if size < 8 else 5
     ]  # equal columns are a tie
-    check(X, y, parts_of(len(y), size, "random", np.random.default_rng(7)), name=name, threads=2)
+    check(
+        X, y, parts_of(len(y), size, "random", rng=np.random.default_rng(7)), name=name, threads=2
+    )
 
 
 def test_columns_without_any_split():
@@ -165,7 +173,7 @@ def test_columns_without_any_split():
 def test_weights_are_rebuilt_from_scores(name, monkeypatch):
     monkeypatch.setattr(ALL[name][0].booster, "restart_every", 5)
     X, y = rows(2500)
-    parts = parts_of(len(y), 3, "empty", np.random.default_rng(6))
+    parts = parts_of(len(y), 3, "empty", rng=np.random.default_rng(6))
     check(X, y, parts, name=name)
     check(X, y, by_class(y, 3), name=name)
 
@@ -194,7 +202,11 @@ def test_validation_rows_of_one_worker():
         "n_iter_no_change": 3,
     }
     check(
-        X[200:], y[200:], parts_of(700, 3, "random", np.random.default_rng(7)), held=held, **params
+        X[200:],
+        y[200:],
+        parts_of(700, 3, "random", rng=np.random.default_rng(7)),
+        held=held,
+        **params,
     )
 
 

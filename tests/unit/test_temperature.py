@@ -32,11 +32,11 @@ def draw(n, k, true, seed=0):
 def test_twin(n, k, true, scale, link):
     scores, codes, weight = draw(n, k, true)
     scores *= scale
-    found = fit_temperature(scores, codes, weight, link)
-    wanted = best_temperature(scores.tolist(), codes.tolist(), weight.tolist(), link)
+    found = fit_temperature(scores, codes, weight, link=link)
+    wanted = best_temperature(scores.tolist(), codes.tolist(), weight.tolist(), link=link)
     assert found == pytest.approx(wanted, rel=2**-12)
-    least = log_loss(scores, codes, weight, link, wanted)
-    assert log_loss(scores, codes, weight, link, found) <= least * (1 + 1e-6)
+    least = log_loss(scores, codes, weight, link=link, temperature=wanted)
+    assert log_loss(scores, codes, weight, link=link, temperature=found) <= least * (1 + 1e-6)
 
 
 def test_a_known_temperature_is_found_in_many_rows():
@@ -89,7 +89,7 @@ def test_weights_are_counts_and_0_is_none():
 
 def test_last_bits_of_the_scores_do_not_show():
     for seed in range(20):
-        scores, codes, weight = draw(200, 4, 1.5, seed)
+        scores, codes, weight = draw(200, 4, 1.5, seed=seed)
         noise = 1 + 1e-13 * np.random.default_rng(seed).choice([-1, 1], size=scores.shape)
         found = fit_temperature(scores, codes, weight)
         assert found == fit_temperature(scores * noise, codes, weight)

@@ -30,7 +30,7 @@ def some_rows(n=180, K=3, d=4, seed=0):
 
 def dataset_of(X, y, weight=None):
     classes, codes = np.unique(y, return_inverse=True)
-    return TrainingSet(X, classes, codes, np.ones(len(y)) if weight is None else weight)
+    return TrainingSet(X, classes, codes, weight=np.ones(len(y)) if weight is None else weight)
 
 
 @pytest.fixture
@@ -84,11 +84,11 @@ def test_models_of_folds_do_not_see_later_labels(name):
     X, y = some_rows()
     estimator = get_class(name)(n_jobs=1)
     parts = list(TimeSeriesSplit(4).split(X))
-    found, _ = held_scores(estimator, dataset_of(X, y), 3, 5, parts)
+    found, _ = held_scores(estimator, dataset_of(X, y), 3, rounds=5, parts=parts)
     for i, (_, held) in enumerate(parts):
         others = y.copy()
         others[held[0] :] = (y[held[0] :] + 1) % 3
-        poisoned, _ = held_scores(estimator, dataset_of(X, others), 3, 5, parts)
+        poisoned, _ = held_scores(estimator, dataset_of(X, others), 3, rounds=5, parts=parts)
         np.testing.assert_array_equal(poisoned[: held[-1] + 1], found[: held[-1] + 1])
         if i < 3:
             assert not np.array_equal(poisoned[held[-1] + 1 :], found[held[-1] + 1 :])
@@ -176,7 +176,7 @@ def temperature_by_hand(parts, X, y, n_rounds):
         model = MCBoostClassifier(n_estimators=n_rounds).fit(X[train], y[train]).model_
         scores.append(model.raw_scores(X[held]))
         codes.append(y[held])
-    return fit_temperature(np.concatenate(scores), np.concatenate(codes), None, "softmax2")
+    return fit_temperature(np.concatenate(scores), np.concatenate(codes), None, link="softmax2")
 
 
 @pytest.mark.parametrize("gap", [0, 6])
@@ -190,8 +190,8 @@ def test_the_temperature_comes_from_the_last_folds(gap):
     last = parts[:1:-1]  # three of five hold out 55%
     big = np.mean([len(train) for train, _ in last])
     small = 30 - gap
-    first = temperature_by_hand(last, X, y, 30)
-    second = temperature_by_hand([(parts[3][1][: 30 - gap], parts[4][1])], X, y, 30)
+    first = temperature_by_hand(last, X, y, n_rounds=30)
+    second = temperature_by_hand([(parts[3][1][: 30 - gap], parts[4][1])], X, y, n_rounds=30)
     assert second > first
     power = np.log(180 / big) / np.log(big / small)
     expected = first * max(first / second, 1 / 4) ** power
@@ -253,7 +253,7 @@ def test_one_fold_is_enough(one):
     ).fit(X, y)
     assert auto.cv_results_["folds"].shape[0] == 1 and auto.model_.is_calibrated
     fixed = MCBoostClassifier(n_estimators=5, cv=one, calibrate="temperature").fit(X, y)
-    by_hand = temperature_by_hand([(np.arange(120), np.arange(120, 180))], X, y, 5)
+    by_hand = temperature_by_hand([(np.arange(120), np.arange(120, 180))], X, y, n_rounds=5)
     assert fixed.model_.temperature == pytest.approx(by_hand, rel=2**-11)
 
 

@@ -50,7 +50,9 @@ def skipping_columns(m, rng):
 def make(X, K=3, weight=None, **options):
     rng = np.random.default_rng(0)
     y = np.concatenate([np.arange(K), rng.integers(0, K, X.shape[0] - K)])
-    return TreeData(X, y, K, np.ones(X.shape[0]) if weight is None else weight, **options)
+    return TreeData(
+        X, y, K, sample_weight=np.ones(X.shape[0]) if weight is None else weight, **options
+    )
 
 
 def bins_by_threshold(data, X):
@@ -465,9 +467,11 @@ def test_known_cuts(m, order, dtype):
     for threads in (1, 3):
         codes = np.empty((d, m), dtype=np.uint16)
         counts = np.zeros((d, 302), dtype=np.int64)
-        _bins.code_columns(X, rows, flat, start, codes, counts, threads)
+        _bins.code_columns(
+            X, rows, flat, start=start, codes=codes, counts=counts, n_threads=threads
+        )
         read = np.empty((d - 4, m), dtype=np.float32)
-        _bins.read_columns(X, rows, 4, read)
+        _bins.read_columns(X, rows, 4, out=read)
         np.testing.assert_array_equal(read, X[rows, 4:].T.astype(np.float32))
         for f in range(d):
             column = X[rows, f].astype(np.float32)

@@ -29,7 +29,7 @@ def spread(ensemble, n_features):
 def wide_models(n_features):
     """(wide model, narrow model, where the features went) of every kind that can be wide."""
     for two_sided, k in ((False, 3), (True, 2), (False, 17)):
-        stumps = random_stumps(40, 30, k, two_sided, few_thresholds=True)
+        stumps = random_stumps(40, 30, k, two_sided=two_sided, few_thresholds=True)
         wide, place = spread(stumps, n_features)
         for layout in ("list", "interval"):
             yield (
@@ -42,7 +42,7 @@ def wide_models(n_features):
             (0, 12),
             (1500, 2500),
         ):  # the last are too large to be prepared, or nearly
-            trees = random_trees(9, 3000 if splits[0] else 30, 4, mode, splits=splits)
+            trees = random_trees(9, 3000 if splits[0] else 30, 4, mode=mode, splits=splits)
             wide, place = spread(trees, n_features)
             models = [Model.from_ensemble(both, range(4)) for both in (wide, trees)]
             yield *models, place
@@ -81,8 +81,10 @@ def test_entries_of_one_cell_are_added_up():
 def test_memory_of_wide_rows(tmp_path):
     """256 MB of address space suffice, for four threads as for one."""
     stumps, _ = spread(random_stumps(40, 30, 3), WIDEST)
-    trees, _ = spread(random_trees(9, 30, 4, "vector"), WIDEST)
-    nobody = replace(random_kernel(0, 3, 3, "rbf"), support=np.zeros((0, WIDEST), dtype=np.float32))
+    trees, _ = spread(random_trees(9, 30, 4, mode="vector"), WIDEST)
+    nobody = replace(
+        random_kernel(0, 3, 3, kernel="rbf"), support=np.zeros((0, WIDEST), dtype=np.float32)
+    )
     for i, ensemble in enumerate((stumps, trees, nobody)):
         Model.from_ensemble(ensemble, range(ensemble.n_classes)).save(tmp_path / f"{i}.mcb")
     script = f"""

@@ -44,14 +44,14 @@ def parts_of(m, size, how, rng):
 def check(X, y, parts, weight=None, held=None, **params):
     """The workers' models are those of one worker."""
     params = {"n_estimators": 6, "random_state": 0, "calibrate": None, **params}
-    one_model(VectorTreeBoostClassifier, X, y, parts, weight, held, **params)
+    one_model(VectorTreeBoostClassifier, X, y, parts=parts, weight=weight, held=held, **params)
 
 
 @pytest.mark.parametrize("how", ["even", "random", "empty", "one row"])
 @pytest.mark.parametrize("size", [2, 3])
 def test_division_of_the_rows_does_not_change_the_model(how, size):
     X, y = rows()
-    check(X, y, parts_of(len(y), size, how, np.random.default_rng(0)))
+    check(X, y, parts_of(len(y), size, how, rng=np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier])
@@ -127,7 +127,7 @@ def test_options(name):
     X, y = rows(800)
     if name == "logistic":
         y = np.stack([y & 1, y >> 1, np.nan_to_num(X[:, 2]) > 0], axis=1).astype(int)
-    check(X, y, parts_of(len(y), 3, "random", np.random.default_rng(1)), **OPTIONS[name])
+    check(X, y, parts_of(len(y), 3, "random", rng=np.random.default_rng(1)), **OPTIONS[name])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,9 @@ def test_options(name):
 )
 def test_numbers_of_classes(K, params):
     X, y = rows(800)
-    check(X, more_classes(y, K), parts_of(len(y), 3, "random", np.random.default_rng(2)), **params)
+    check(
+        X, more_classes(y, K), parts_of(len(y), 3, "random", rng=np.random.default_rng(2)), **params
+    )
 
 
 @pytest.mark.parametrize("kind", ["with zeros", "huge"])
@@ -154,24 +156,26 @@ def test_weights(kind):
         if kind == "with zeros"
         else np.exp(rng.normal(0, 8, len(y)))
     )
-    parts = parts_of(len(y), 3, "random", rng)
+    parts = parts_of(len(y), 3, "random", rng=rng)
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
-    check(X, y, parts, weight)
+    check(X, y, parts, weight=weight)
 
 
 def test_large_and_tiny_data():
     X, y = rows(30_000, 8, 12)
-    check(X, y, parts_of(len(y), 4, "random", np.random.default_rng(5)))
+    check(X, y, parts_of(len(y), 4, "random", rng=np.random.default_rng(5)))
     X, y = rows(2000)
-    check(X, y, parts_of(len(y), 8, "one row", np.random.default_rng(5)))
+    check(X, y, parts_of(len(y), 8, "one row", rng=np.random.default_rng(5)))
     X, y = rows(9)
-    check(X, y, parts_of(9, 4, "random", np.random.default_rng(5)), max_leaf_nodes=5)
+    check(X, y, parts_of(9, 4, "random", rng=np.random.default_rng(5)), max_leaf_nodes=5)
 
 
 def test_categories_labels_of_text_and_classes_of_one_worker():
     X, y = rows(900)
     X[:, 4] = np.random.default_rng(6).integers(0, 30, len(y))
-    check(X, y, parts_of(len(y), 3, "random", np.random.default_rng(6)), categorical_features=[4])
+    check(
+        X, y, parts_of(len(y), 3, "random", rng=np.random.default_rng(6)), categorical_features=[4]
+    )
     labels = np.array(["a", "bb", "ccc", "dddd"])[y]
     order = np.argsort(y, kind="stable")
     check(X, labels, [order[y[order] < 2], order[y[order] == 2], order[y[order] == 3]])
@@ -182,7 +186,11 @@ def test_validation_rows_of_one_worker():
     held = {"X_val": X[:200], "y_val": y[:200]}
     params = {"early_stopping": True, "calibrate": "temperature", "n_estimators": 60}
     check(
-        X[200:], y[200:], parts_of(700, 3, "random", np.random.default_rng(7)), held=held, **params
+        X[200:],
+        y[200:],
+        parts_of(700, 3, "random", rng=np.random.default_rng(7)),
+        held=held,
+        **params,
     )
 
 
@@ -255,7 +263,7 @@ def test_shares_of_the_features_do_not_change_the_model(how, size, monkeypatch):
         params["split_columns"] = None
     if how == "bundles":
         X = np.hstack([X, np.arange(30) == np.random.default_rng(1).integers(0, 40, (len(y), 1))])
-    check(X, y, parts_of(len(y), size, "random", np.random.default_rng(2)), **params)
+    check(X, y, parts_of(len(y), size, "random", rng=np.random.default_rng(2)), **params)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
@@ -467,7 +475,7 @@ def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
         return [history[f"train_{name}"].tolist() for name in loss]
 
     divisions = [
-        parts_of(300, 2, how, np.random.default_rng(0)) for how in ("even", "random", "empty")
+        parts_of(300, 2, how, rng=np.random.default_rng(0)) for how in ("even", "random", "empty")
     ]
     found = [
         one
@@ -857,7 +865,7 @@ def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
 
     one = fit(np.arange(len(y)), Alone())
     assert Model.from_bytes(one[0]).temperature is not None
-    parts = parts_of(len(y), 3, how, np.random.default_rng(0))
+    parts = parts_of(len(y), 3, how, rng=np.random.default_rng(0))
     assert run(3, lambda workers: fit(parts[workers.rank], workers)) == [one] * 3
 
 
@@ -879,7 +887,7 @@ def test_few_rows_are_set_aside_where_folds_calibrate():
         return model.model_.with_meta({}).to_bytes()  # which names the parameters
 
     one = fit(np.arange(len(y)), Alone())
-    parts = parts_of(len(y), 3, "one row", np.random.default_rng(0))
+    parts = parts_of(len(y), 3, "one row", rng=np.random.default_rng(0))
     assert run(3, lambda workers: fit(parts[workers.rank], workers)) == [one] * 3
     assert fit(np.arange(len(y)), Alone(), validation_fraction=500 / len(y)) == one
     assert fit(np.arange(len(y)), Alone(), validation_fraction=0.1) != one
@@ -887,7 +895,7 @@ def test_few_rows_are_set_aside_where_folds_calibrate():
 
 def test_metrics_of_the_user_see_the_drawn_rows_in_the_order_of_their_numbers():
     X, y = rows(600)
-    parts = parts_of(600, 3, "random", np.random.default_rng(0))
+    parts = parts_of(600, 3, "random", rng=np.random.default_rng(0))
     seen = []
 
     def fit(part, comm):
@@ -919,20 +927,24 @@ def test_share_of_each_class_that_is_held_out(several):
     weight[3000:] = 1
     if several:
         codes = np.stack((codes, codes), axis=1) % 2
-    parts = parts_of(len(codes), 3, "random", rng)
+    parts = parts_of(len(codes), 3, "random", rng=rng)
 
     def held(seed=7, begin=0):
         def task(workers):
             part = parts[workers.rank]
             return part[
-                divided.held_out(workers, codes[part], weight[part], 0.1, part + begin, seed)
+                divided.held_out(
+                    workers, codes[part], weight[part], fraction=0.1, number=part + begin, seed=seed
+                )
             ]
 
         return np.sort(np.concatenate(run(3, task)))
 
     found = held()
     number = np.arange(len(codes))
-    assert np.array_equal(found, divided.held_out(Alone(), codes, weight, 0.1, number, 7))
+    assert np.array_equal(
+        found, divided.held_out(Alone(), codes, weight, fraction=0.1, number=number, seed=7)
+    )
     assert not np.array_equal(found, held(8)) and not np.array_equal(found, held(7, 1))
     assert (weight[found] > 0).all()
     used = np.bincount(codes[weight > 0]) if not several else np.array([(weight > 0).sum()])
@@ -940,7 +952,7 @@ def test_share_of_each_class_that_is_held_out(several):
     assert np.array_equal(drawn, np.rint(0.1 * used))
     if not several:
         assert drawn[3:].tolist() == [0, 1, 0]
-        most = divided.held_out(Alone(), codes, weight, 0.95, number, 7)
+        most = divided.held_out(Alone(), codes, weight, fraction=0.95, number=number, seed=7)
         assert np.bincount(codes[most], minlength=6)[3:].tolist() == [0, 9, 2]
 
 
