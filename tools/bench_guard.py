@@ -116,7 +116,7 @@ def prepare(folder):
     import pymcboost
 
     for name, (m, d, K, sparse) in DATA.items():
-        X, y, _ = golden_cases.made(m, d, K, 1, sparse)
+        X, y, _ = golden_cases.made(m, d, K, seed=1, sparse=sparse)
         (scipy.sparse.save_npz if sparse else np.save)(
             Path(folder, name + (".npz" if sparse else ".npy")), X
         )
@@ -276,7 +276,7 @@ def race(options, names):
         print(f"{'':20} threads runs  seconds     here  ratio      MiB     here  ratio")
         for threads in options.threads:
             for subject in names:
-                rows.append(compare(subject, run, threads, options.repeat))
+                rows.append(compare(subject, run, threads, repeat=options.repeat))
                 print(row_text(rows[-1]), flush=True)
     return rows
 

@@ -89,7 +89,7 @@ def work(how, workers, rows, rounds, folder, spec):
         parts = client.persist([dask.array.from_array(X[~held], chunks=(size, X.shape[1])), *parts])
         wait(parts)
         client.rebalance(parts)
-        model = estimator(how, client, rounds, len(classes))
+        model = estimator(how, client, rounds, n_classes=len(classes))
         begin = time.perf_counter()
         cpu = cpu_of_workers(client)
         model.fit(*parts)

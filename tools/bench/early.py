@@ -53,7 +53,7 @@ def bench_early(options):
                 rows = slice(None) if way == "certified" else np.setdiff1d(np.arange(len(X)), held)
                 model = trained(X[rows], codes[rows], rounds)
                 model = model.with_early_exit(way, X[held], rate=options.size(10 * RATE, RATE))
-                parts.append(measured(model, way, X_test, options))
+                parts.append(measured(model, way, X_test, options=options))
             found[way][name] = together(parts)
             report.rows.append(
                 {
@@ -84,7 +84,7 @@ def measured(model, way, X, options):
         write_rows(stored, rows)
         number = ("certified", "calibrated").index(way)
         words = [10 * options.repeat, number, saved, stored]
-        times = run_c("score_early.c", folder, ["-O2", "-DMCB_SIMD"], words)
+        times = run_c("score_early.c", folder, ["-O2", "-DMCB_SIMD"], words=words)
     plain = len(model.with_early_exit(None).to_bytes())
     return {
         "best": float(times["early"][0]) / float(times["full"][0]),

@@ -90,7 +90,7 @@ def bench_frames(options):
     cases = {
         "8 categories": made(8, 0, rows),
         f"8 categories, {NUMBERS} numbers": made(8, NUMBERS, rows),
-        "16 numbers of float32": made(0, 16, rows, np.float32),
+        "16 numbers of float32": made(0, 16, rows, dtype=np.float32),
         "16 numbers of float64": made(0, 16, rows),
     }
     for case, (X, y) in cases.items():

@@ -99,13 +99,17 @@ def bench_imported(options):
         X, codes, rows, _ = coded(tree_data(data, options))
         rows = np.ascontiguousarray(rows, dtype=np.float32)
         for name, spec in entrants.keep(specs).items():
-            fitted = peers.fit(spec, X, codes, int(codes.max()) + 1)
-            model = compare(report, f"{data}: {name}", fitted, spec.method, rows, options)
+            fitted = peers.fit(spec, X, codes, n_classes=int(codes.max()) + 1)
+            model = compare(
+                report, f"{data}: {name}", fitted, method=spec.method, rows=rows, options=options
+            )
             if spec.method == "lightgbm":
                 both = {
                     "ours": SimpleNamespace(model=model, trees=fitted.trees),
                     "LightGBM": fitted,
                 }
-                score_in_c(report, both, rows, options, f"{data}: ", FASTER, files=False)
+                score_in_c(
+                    report, both, rows, options=options, data=f"{data}: ", bound=FASTER, files=False
+                )
     entrants.tell(report)
     return report

@@ -52,7 +52,11 @@ def bench_kernel_solvers(options):
         timed = race(fits, options.repeat)
         labels = {
             (solver, tol): labels_of(
-                HingeBoostOCClassifier(**how, solver=solver, tol=tol), X, codes, X_test, seeds
+                HingeBoostOCClassifier(**how, solver=solver, tol=tol),
+                X,
+                codes,
+                X_test=X_test,
+                seeds=seeds,
             )
             for solver in SOLVERS
             for tol in (1e-3, FINE)

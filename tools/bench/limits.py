@@ -56,7 +56,7 @@ def run_c(source, folder, flags, words, libraries=("-lm",)):
 
     program = Path(folder, Path(source).stem)
     flags = ["-std=c99", *flags, "-I", pymcboost.get_include()]
-    measure.compile_c(FOLDER / source, program, flags, libraries)
+    measure.compile_c(FOLDER / source, program, flags, libraries=libraries)
     done = subprocess.run(
         [str(program), *map(str, words)], capture_output=True, text=True, check=True
     )

@@ -28,9 +28,11 @@ def work(task):
     X, codes = np.load(folder / "X.npy"), np.load(folder / "codes.npy")
     n_classes = int(codes.max()) + 1
     few = np.sort(np.concatenate([np.flatnonzero(codes == k)[:40] for k in np.unique(codes)]))
-    peers.fit(replace(spec, rounds=2), np.ascontiguousarray(X[few]), codes[few], n_classes)
+    peers.fit(
+        replace(spec, rounds=2), np.ascontiguousarray(X[few]), codes[few], n_classes=n_classes
+    )
     timing = Timing()
-    timing.run(lambda: peers.fit(spec, X, codes, n_classes))
+    timing.run(lambda: peers.fit(spec, X, codes, n_classes=n_classes))
     model = timing.value
     found = {
         **timing.taken,

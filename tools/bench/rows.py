@@ -58,7 +58,13 @@ def bench_rows(options):
                         cold,
                         threads,
                     ]
-                    found = run_c("score_latency.c", folder, flags, words, ("-lm", "-lpthread"))
+                    found = run_c(
+                        "score_latency.c",
+                        folder,
+                        flags,
+                        words=words,
+                        libraries=("-lm", "-lpthread"),
+                    )
                     what = f"{name}, {build}: {'cold, ' if cold else ''}{group} a call"
                     what += f", {threads} threads" * (threads > 1)
                     call = row_of(what, found["ns"])
@@ -104,7 +110,13 @@ def rows_of_defaults(options):
             model.save(saved)
             write_rows(stored, np.ascontiguousarray(X_test[:1024], np.float32))
             words = [options.size(2, 40), saved, stored, 1, 0, 1]
-            found = run_c("score_latency.c", folder, BUILDS[build], words, ("-lm", "-lpthread"))
+            found = run_c(
+                "score_latency.c",
+                folder,
+                BUILDS[build],
+                words=words,
+                libraries=("-lm", "-lpthread"),
+            )
         what = f"{name}, {build}, defaults: 1 a call"
         call = row_of(what, found["ns"])
         empty = row_of(f"{what}, empty", found["empty"])

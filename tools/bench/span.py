@@ -196,7 +196,11 @@ def large_split(tree, shape, costs, node, threads, pool):
     parted = job(equal(PARTED * seconds, n), threads, pool)
     placed = job(equal(PLACED * seconds, n), threads, pool)
     of_search = (1 - PARTED - PLACED) * seconds
-    return parted + placed + search(rows, 2, of_search, costs.split, shape, threads, pool)
+    return (
+        parted
+        + placed
+        + search(rows, 2, of_search, scan=costs.split, shape=shape, threads=threads, pool=pool)
+    )
 
 
 class SmallNodes:
@@ -273,7 +277,7 @@ class SmallNodes:
 
     def large(self, node):
         """Whether all threads work on a node together."""
-        return is_large(self.tree, self.shape, node, self.leaves, self.threads)
+        return is_large(self.tree, self.shape, node, leaves=self.leaves, threads=self.threads)
 
     def run(self):
         """Seconds until all threads have left."""
@@ -308,11 +312,19 @@ def grow(tree, shape, costs, threads, pool):
     start = job(equal(costs.start * m / 2, pieces_of(m, PART)), threads, pool, asleep=True)
     root = costs.of_rows(drawn, shape.drawn)
     start += job(equal(PLACED * root, pieces_of(m, PART)), threads, pool)
-    large = search(drawn, 1, (1 - PARTED - PLACED) * root, costs.split / 2, shape, threads, pool)
-    state, small = SmallNodes(tree, shape, costs, threads, pool), 0.0
+    large = search(
+        drawn,
+        1,
+        (1 - PARTED - PLACED) * root,
+        scan=costs.split / 2,
+        shape=shape,
+        threads=threads,
+        pool=pool,
+    )
+    state, small = SmallNodes(tree, shape, costs, threads=threads, pool=pool), 0.0
     while (node := state.close()) >= 0:
-        if is_large(tree, shape, node, state.leaves, threads):
-            large += large_split(tree, shape, costs, node, threads, pool)
+        if is_large(tree, shape, node, leaves=state.leaves, threads=threads):
+            large += large_split(tree, shape, costs, node=node, threads=threads, pool=pool)
             state.taken.add(node)
             state.searched(node)
         else:
@@ -350,15 +362,15 @@ def schedule(tree, shape, costs, threads, pool):
         )
         for name, cost in costs.passes.items()
     }
-    found |= grow(tree, shape, costs, threads, pool)
-    found[LEAF_VALUES] = leaf_values(tree, shape, costs, threads, pool)
+    found |= grow(tree, shape, costs, threads=threads, pool=pool)
+    found[LEAF_VALUES] = leaf_values(tree, shape, costs, threads=threads, pool=pool)
     found["Python between kernels"] = costs.python
     return found
 
 
 def mean_schedule(trees, shape, costs, threads, pool):
     """The mean of several trees."""
-    found = [schedule(tree, shape, costs, threads, pool) for tree in trees]
+    found = [schedule(tree, shape, costs, threads=threads, pool=pool) for tree in trees]
     return {part: sum(one[part] for one in found) / len(found) for part in found[0]}
 
 
@@ -551,13 +563,13 @@ def grow_costs(recording, numbers, share, most_leaves, rows, drawn, repeat):
     for number in numbers:
         kept = np.diff(recording.leaf_starts[number]).astype(float)
         for part in (share, share / 2):
-            _, how = grown_as(recording, number, 2 * most_leaves, part, 0)
+            _, how = grown_as(recording, number, 2 * most_leaves, share=part, repeat=0)
             tree = nodes_of(*how, part, most_leaves, kept)
             if part == share:
                 trees.append(tree)
             order = tree.order()
             for leaves in sizes:
-                taken, _ = grown_as(recording, number, leaves, part, repeat)
+                taken, _ = grown_as(recording, number, leaves, share=part, repeat=repeat)
                 searched = [0, *order[: max(leaves - 2, 0)]] if leaves > 1 else []
                 n = tree.rows[searched]
                 large = n * drawn >= 4 * WIDE
@@ -580,7 +592,10 @@ class Library:
         flags = [*limits.limit_flags(), "-fopenmp", "-shared", "-fPIC"]
         kernels = measure.ROOT / "pymcboost" / "_kernels"
         measure.compile_c(
-            limits.FOLDER / "pool.c", library, [*flags, "-I", str(kernels)], ["-lm", "-lpthread"]
+            limits.FOLDER / "pool.c",
+            library,
+            [*flags, "-I", str(kernels)],
+            libraries=["-lm", "-lpthread"],
         )
         self.library = ctypes.CDLL(str(library))
 
@@ -621,14 +636,16 @@ def measured(X, y, rounds, repeat):
     recording, m = fitted(X, y, rounds, keep=keep), len(y)
     data, _, lanes, _, leaves, *_ = recording.grower
     drawn, share = recording.grower[7], recording.grower[10]
-    found, trees, error = grow_costs(recording, keep, share, leaves, m, drawn, repeat)
+    found, trees, error = grow_costs(
+        recording, keep, share, most_leaves=leaves, rows=m, drawn=drawn, repeat=repeat
+    )
     costs = Costs(
         {name: recording.of(name) / m for name in PASSES if name in recording.seconds},
         leaf_value=recording.of("softmax_values") / m,
         python=recording.python,
         **found,
     )
-    shape = Shape(m, share, drawn, int(GROUP * data.lane_cells.mean() * lanes), lanes=lanes)
+    shape = Shape(m, share, drawn, sums=int(GROUP * data.lane_cells.mean() * lanes), lanes=lanes)
     return costs, trees, shape, recording, error
 
 
@@ -641,7 +658,7 @@ def two_threads(X, y, rounds, repeat):
     runs = {n: [] for n in (1, 2)}
     for _ in range(repeat):
         for n, found in runs.items():
-            found.append(fitted(X, y, rounds, n).busier)
+            found.append(fitted(X, y, rounds, threads=n).busier)
     one, two = (np.array(found) for found in runs.values())
     return tuple(float(np.mean(x)) for x in (one, two, one.min(axis=0), two.min(axis=0)))
 
@@ -663,13 +680,16 @@ def bench_span(options):
         report.add(what, seconds * 1e9, "ns")
     for rows in options.size((4000,), ROWS):
         X, y = rows_of_covtype(rows)
-        costs, trees, shape, recording, error = measured(X, y, rounds, options.size(1, 2))
+        costs, trees, shape, recording, error = measured(X, y, rounds, repeat=options.size(1, 2))
         shape = replace(shape, merge=merge)
-        enter(report, rows, costs, trees, shape, pool)
-        check(report, rows, costs, trees, shape, recording, error)
+        enter(report, rows, costs, trees=trees, shape=shape, pool=pool)
+        check(report, rows, costs, trees=trees, shape=shape, recording=recording, error=error)
         of_check = rounds if rows <= min(ROWS) else min(rounds, FEW_ROUNDS)
-        one, two, best_one, best_two = two_threads(X, y, of_check, options.repeat)
-        found = {n: sum(mean_schedule(trees, shape, costs, n, pool).values()) for n in (1, 2)}
+        one, two, best_one, best_two = two_threads(X, y, of_check, repeat=options.repeat)
+        found = {
+            n: sum(mean_schedule(trees, shape, costs, threads=n, pool=pool).values())
+            for n in (1, 2)
+        }
         report.add(
             f"{rows:,} rows, two threads",
             one / two,
@@ -685,16 +705,16 @@ def bench_span(options):
             report,
             MOST_ROWS,
             costs,
-            [tree.scaled(more) for tree in trees],
-            replace(shape, rows=MOST_ROWS),
-            pool,
+            trees=[tree.scaled(more) for tree in trees],
+            shape=replace(shape, rows=MOST_ROWS),
+            pool=pool,
         )
     return report
 
 
 def enter(report, rows, costs, trees, shape, pool):
     """Rows of a report: each part, the tree, and the bytes of its searches."""
-    parts = {n: mean_schedule(trees, shape, costs, n, pool) for n in (1, *THREADS)}
+    parts = {n: mean_schedule(trees, shape, costs, threads=n, pool=pool) for n in (1, *THREADS)}
     whole = {n: sum(found.values()) for n, found in parts.items()}
     for part, seconds in parts[1].items():
         report.add(
@@ -721,7 +741,7 @@ def enter(report, rows, costs, trees, shape, pool):
 
 def check(report, rows, costs, trees, shape, recording, error):
     """What the pieces add up to against what was measured, and the parts that one thread does alone."""
-    alone = mean_schedule(trees, shape, costs, 1, Pool())
+    alone = mean_schedule(trees, shape, costs, threads=1, pool=Pool())
     grown = recording.of("grow", recording.keep)
     model = sum(alone[part] for part in GROWN)
     report.add(

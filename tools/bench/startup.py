@@ -68,7 +68,7 @@ def bench_startup(options):
             1 + options.size(1, 2 * options.repeat)
         ):  # the first one fills the caches of the disk
             for key, (command, status) in runs.items():
-                started(timings[key], command, folder, status)
+                started(timings[key], command, folder, status=status)
     for (what, bound), timing in timings.items():
         del timing.seconds[0], timing.cpu[0]
         report.rows.append(timing.row(what))

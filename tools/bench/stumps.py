@@ -41,9 +41,9 @@ def contenders(X, codes, rounds, threads=1):
         rounds if isinstance(rounds, dict) else dict.fromkeys(("exp", "log", "lightgbm"), rounds)
     )
     fits = {
-        "exp": lambda: fit_mcboost(X, codes, counts["exp"], threads, "exp"),
-        "log": lambda: fit_mcboost(X, codes, counts["log"], threads, "log"),
-        "lightgbm": lambda: fit_two_leaf_lightgbm(X, codes, counts["lightgbm"], threads),
+        "exp": lambda: fit_mcboost(X, codes, counts["exp"], threads=threads, loss="exp"),
+        "log": lambda: fit_mcboost(X, codes, counts["log"], threads=threads, loss="log"),
+        "lightgbm": lambda: fit_two_leaf_lightgbm(X, codes, counts["lightgbm"], threads=threads),
     }
     return {name: fit for name, fit in fits.items() if counts.get(name)}
 
@@ -117,8 +117,8 @@ def raced(X, codes, counts):
     for name, (method, n_leaves, rate, more) in RACED.items():
         if method in present:
             most = MOST_STUMPS if n_leaves == 2 else MOST_TREES
-            spec = Spec(method, counts.get(name, most), n_leaves, rate, more=more)
-            fits[name] = lambda spec=spec: fit(spec, X, codes, K)
+            spec = Spec(method, counts.get(name, most), n_leaves, learning_rate=rate, more=more)
+            fits[name] = lambda spec=spec: fit(spec, X, codes, n_classes=K)
     return {name: one for name, one in fits.items() if counts.get(name, 1)}, absent
 
 
@@ -183,10 +183,12 @@ def bench_fit_mnist(options):
         }
     )
     # Imports and first calls stay out of the timed runs, which have no untimed run of their own for their length.
-    for one in contenders(X[:1000], codes[:1000], 2, 2).values():
+    for one in contenders(X[:1000], codes[:1000], 2, threads=2).values():
         one()
     for threads in (1, 2):
-        found = race(contenders(X, codes, rounds, threads), min(options.repeat, 3), warm_up=False)
+        found = race(
+            contenders(X, codes, rounds, threads=threads), min(options.repeat, 3), warm_up=False
+        )
         report.rows += [
             timing.fit_row(f"{name}, {threads} threads", X_test, truth)
             for name, timing in found.items()
@@ -225,10 +227,10 @@ def bench_score(options):
     boosters = {
         name: fit_two_leaf_lightgbm(X, codes, count).model for name, count in counts.items()
     }
-    score_batch(report, model, table, boosters, batch, options.repeat)
+    score_batch(report, model, table, boosters=boosters, batch=batch, repeat=options.repeat)
     seconds = [best_of(lambda: model.raw_scores(batch[:1]), 20).best for _ in range(options.repeat)]
     report.rows.append(Timing(seconds).row("one row through Python", 1e6, "us"))
-    score_rows(report, model, table, X_test, options.repeat)
+    score_rows(report, model, table, rows=X_test, repeat=options.repeat)
     return report
 
 
@@ -282,7 +284,7 @@ def score_rows(report, model, table, rows, repeat):
                 np.ascontiguousarray(array, np.float32).tofile(file)
         for build, flags in BUILDS.items():
             words = [Path(folder, name) for name in ("stumps.bin", "list.mcb", "interval.mcb")]
-            lines = run_c("score_row.c", folder, flags, [*words, runs])
+            lines = run_c("score_row.c", folder, flags, words=[*words, runs])
             what = f"one row in C, {build}"
             found = {
                 name: c_row(f"{what}: {name}", lines[name], runs)
@@ -299,7 +301,7 @@ def score_rows(report, model, table, rows, repeat):
             report.notes.append(
                 f"{build}: largest difference from the plain loop {' '.join(lines['difference'])}"
             )
-        score_groups(report, folder, rows, runs)
+        score_groups(report, folder, rows, runs=runs)
 
 
 def score_groups(report, folder, rows, runs):
@@ -309,9 +311,9 @@ def score_groups(report, folder, rows, runs):
     write_rows(stored, rows)
     for build, flags in BUILDS.items():
         words = [runs, Path(folder, "list.mcb"), stored, GROUP, 0, 1]
-        median, *_, best, _ = run_c("score_latency.c", folder, flags, words, ("-lm", "-lpthread"))[
-            "ns"
-        ]
+        median, *_, best, _ = run_c(
+            "score_latency.c", folder, flags, words=words, libraries=("-lm", "-lpthread")
+        )["ns"]
         found.append(c_row(f"{GROUP} rows a call in C, {build}: list", (best, median), runs))
     report.rows += found
     report.add(

@@ -132,6 +132,11 @@ def bench_threads(options):
         with tempfile.TemporaryDirectory() as folder:
             save_arrays(folder, X[:rows], y[:rows], X[:100], y[:100])
             for load in (0, n_busy) if position < BUSY_SETS else (0,):
-                judge(task, load, measure(task, folder, load, options, field, report), report)
+                judge(
+                    task,
+                    load,
+                    measure(task, folder, load, options=options, field=field, report=report),
+                    report=report,
+                )
     field.tell(report)
     return report

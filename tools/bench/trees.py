@@ -135,9 +135,9 @@ def bench_trees(options):
         repeat = turns(name, options)
         with saved(name, options) as (folder, shape, n_classes):
             for threads in options.threads:
-                ours = our_specs(options, algorithms, rounds, threads)
+                ours = our_specs(options, algorithms, rounds, threads=threads)
                 competitors = entrants.keep(
-                    {**ours, **peer_specs(options, others, rounds, threads)}
+                    {**ours, **peer_specs(options, others, rounds, threads=threads)}
                 )
                 title = f"{name} ({shape[0]} x {shape[1]}, {n_classes} classes), {thread_words(threads)}"
                 print(f"trees: {title}: {len(competitors)} competitors", file=sys.stderr)
@@ -145,9 +145,18 @@ def bench_trees(options):
                 report.rows += [
                     outcome.row(f"{title}: {entrant}") for entrant, outcome in found.items()
                 ]
-                add_ratios(report, title, found, algorithms)
-                add_memory(report, title, found, algorithms)
-                equal_error(report, title, folder, found, competitors, algorithms, repeat, entrants)
+                add_ratios(report, title, found, algorithms=algorithms)
+                add_memory(report, title, found, algorithms=algorithms)
+                equal_error(
+                    report,
+                    title,
+                    folder,
+                    found=found,
+                    competitors=competitors,
+                    algorithms=algorithms,
+                    repeat=repeat,
+                    entrants=entrants,
+                )
     entrants.tell(report)
     return report
 
@@ -199,7 +208,7 @@ def equal_error(report, title, folder, found, competitors, algorithms, repeat, e
             specs[name] = replace(competitors[name], rounds=needed)
     again = race_processes(folder, specs, repeat, errors=False, failed=entrants.failed)
     report.rows += [one.row(f"{title}, to {level:.3f}%: {name}") for name, one in again.items()]
-    add_ratios(report, title, again, algorithms, f", to {level:.3f}%")
+    add_ratios(report, title, again, algorithms=algorithms, suffix=f", to {level:.3f}%")
 
 
 @benchmark("trees-vector")
@@ -237,8 +246,8 @@ def bench_vector(options):
                 report.rows += [
                     outcome.row(f"{title}: {entrant}") for entrant, outcome in found.items()
                 ]
-                add_ratios(report, title, found, ("vector",))
-                vector_targets(report, title, found, rounds)
+                add_ratios(report, title, found, algorithms=("vector",))
+                vector_targets(report, title, found, rounds=rounds)
     entrants.tell(report)
     return report
 

@@ -29,7 +29,9 @@ def bench_score(options):
         "ours": Spec("logitboost", **shared),
         "LightGBM": Spec("lightgbm", **shared, more=LIGHTGBM_BARE),
     }
-    models = {name: peers.fit(spec, X, codes, 10) for name, spec in entrants.keep(specs).items()}
+    models = {
+        name: peers.fit(spec, X, codes, n_classes=10) for name, spec in entrants.keep(specs).items()
+    }
     batch = np.ascontiguousarray(np.tile(X_test, (options.size(2, 12), 1)))
     report = Report(
         {
@@ -55,7 +57,7 @@ def bench_score(options):
     if len(found) == 2:
         report.add("batch: LightGBM's time / ours", found["LightGBM"].best / found["ours"].best)
     if "ours" in models:
-        score_in_c(report, models, X_test, options)
+        score_in_c(report, models, X_test, options=options)
     return report
 
 
@@ -86,7 +88,9 @@ def score_in_c(report, models, rows, options, data="", bound=None, files=True):
             )
         runs = 10 * options.repeat
         for build, flags in BUILDS.items():
-            lines = run_c("score_trees.c", folder, flags, [runs, *words], ("-lm", "-ldl"))
+            lines = run_c(
+                "score_trees.c", folder, flags, words=[runs, *words], libraries=("-lm", "-ldl")
+            )
             what = f"{data}one row in C, {build}"
             found = {name: c_row(f"{what}: {name}", words_, runs) for name, words_ in lines.items()}
             report.rows += found.values()
@@ -115,13 +119,14 @@ def bench_vector_rows(options):
             {"ours": peers.vector_spec(rounds), "LightGBM": Spec("lightgbm", rounds // 2)}
         )
         models = {
-            who: peers.fit(spec, X, codes, int(codes.max()) + 1) for who, spec in specs.items()
+            who: peers.fit(spec, X, codes, n_classes=int(codes.max()) + 1)
+            for who, spec in specs.items()
         }
         for who, model in models.items():
             error = error_percent(truth, model.predict(X_test))
             report.add(f"{name}: {who}, {model.trees} trees: test error", error, "%")
         if "ours" not in models:
             continue
-        score_in_c(report, models, X_test, options, f"{name}: ", VECTOR_ROW)
+        score_in_c(report, models, X_test, options=options, data=f"{name}: ", bound=VECTOR_ROW)
     entrants.tell(report)
     return report
