@@ -198,7 +198,7 @@ def data_of(case):
     y[: case.n_classes] = rng.permutation(case.n_classes)
     X = np.zeros((n, len(case.columns)))
     for j, kind in enumerate(case.columns):
-        X[:, j] = _column(rng, kind, y, X[:, j - 1])
+        X[:, j] = _column(rng, kind, y, before=X[:, j - 1])
     if case.holes:
         X[rng.random(X.shape) < 0.15] = np.nan
     weight = {
@@ -214,7 +214,7 @@ def data_of(case):
     X = X.astype(np.float32).astype(np.float64)
     used = slice(case.n_rows)
     more = slice(case.n_drawn, None)
-    return Data(X[used], y[used], None if weight is None else weight[used], X[more], rng)
+    return Data(X[used], y[used], None if weight is None else weight[used], rows=X[more], rng=rng)
 
 
 def _column(rng, kind, y, before):
@@ -268,7 +268,7 @@ def fit(case, X, y, weight=None, comm=None, **changes):
 
 def plain(case, data):
     """The first path of most pairs."""
-    return outcome(fit(case, data.X, data.y, data.weight), data.rows)
+    return outcome(fit(case, data.X, data.y, weight=data.weight), data.rows)
 
 
 # -- pairs of paths ----------------------------------------------------------------------------------------------------
@@ -283,13 +283,13 @@ def forms(case, data):
         data.X[::-1].copy()[::-1],
         data.X.tolist(),
     ]
-    return outcome(fit(case, made[case.number % 4], data.y, data.weight), data.rows)
+    return outcome(fit(case, made[case.number % 4], data.y, weight=data.weight), data.rows)
 
 
 def sparse(case, data):
     """Sparse rows in training and in scoring."""
     X, rows = scipy.sparse.csr_array(data.X), scipy.sparse.csr_array(data.rows)
-    return outcome(fit(case, X, data.y, data.weight), rows)
+    return outcome(fit(case, X, data.y, weight=data.weight), rows)
 
 
 def frame(case, data):
@@ -297,7 +297,7 @@ def frame(case, data):
     names = [f"column {j}" for j in range(data.X.shape[1])]
     types = dict.fromkeys(names[::2], np.float32)
     X, rows = (pd.DataFrame(rows, columns=names).astype(types) for rows in (data.X, data.rows))
-    model = fit(case, X, data.y, data.weight).model_
+    model = fit(case, X, data.y, weight=data.weight).model_
     return replace(outcome(model, data.rows), scores=model.raw_scores(rows[names[::-1]]))
 
 
@@ -315,7 +315,7 @@ def seen_in_training(data):
 
 def codes(case, data):
     """Columns of few values as codes of categories."""
-    model = fit(case, data.X, data.y, data.weight, categorical_features=list(TEXTS))
+    model = fit(case, data.X, data.y, weight=data.weight, categorical_features=list(TEXTS))
     return outcome(model, seen_in_training(data))
 
 
@@ -332,7 +332,7 @@ def text(case, data):
             )
         made.append(table)
     return outcome(
-        fit(case, made[0], data.y, data.weight, categorical_features="from_dtype"), made[1]
+        fit(case, made[0], data.y, weight=data.weight, categorical_features="from_dtype"), made[1]
     )
 
 
@@ -362,12 +362,14 @@ def blocks(case, data):
 
 def many_threads(case, data):
     """Several threads."""
-    return outcome(fit(case, data.X, data.y, data.weight, n_jobs=2 + case.number % 2), data.rows)
+    return outcome(
+        fit(case, data.X, data.y, weight=data.weight, n_jobs=2 + case.number % 2), data.rows
+    )
 
 
 def one_worker(case, data):
     """A worker that has all rows."""
-    return outcome(fit(case, data.X, data.y, data.weight, comm=Alone()), data.rows)
+    return outcome(fit(case, data.X, data.y, weight=data.weight, comm=Alone()), data.rows)
 
 
 def workers(case, data, form=np.asarray):
@@ -380,7 +382,7 @@ def workers(case, data, form=np.asarray):
         weight = None if data.weight is None else data.weight[part]
         comm = threads.numbered(comm, part)
         return outcome(
-            fit(case, form(data.X[part]), data.y[part], weight, comm=comm), form(data.rows)
+            fit(case, form(data.X[part]), data.y[part], weight=weight, comm=comm), form(data.rows)
         )
 
     found = threads.run(len(parts), task)
@@ -395,7 +397,7 @@ def workers(case, data, form=np.asarray):
 def one_sparse_worker(case, data):
     """A worker that has all rows, which are sparse."""
     X, rows = scipy.sparse.csr_array(data.X), scipy.sparse.csr_array(data.rows)
-    return outcome(fit(case, X, data.y, data.weight, comm=Alone()), rows)
+    return outcome(fit(case, X, data.y, weight=data.weight, comm=Alone()), rows)
 
 
 def sparse_workers(case, data):
@@ -413,20 +415,20 @@ def permuted(case, data):
     """The rows in another order."""
     order = data.rng.permutation(len(data.y))
     weight = None if data.weight is None else data.weight[order]
-    return outcome(fit(case, data.X[order], data.y[order], weight), data.rows)
+    return outcome(fit(case, data.X[order], data.y[order], weight=weight), data.rows)
 
 
 def renamed(case, data):
     """Texts or other integers as labels, in the same order."""
     names = np.array([f"class {k:02}" for k in range(case.n_classes)])
     names = names if case.number % 2 else 7 * np.arange(case.n_classes) - 20
-    return outcome(fit(case, data.X, names[data.y], data.weight), data.rows)
+    return outcome(fit(case, data.X, names[data.y], weight=data.weight), data.rows)
 
 
 def other_order(case, data):
     """Labels whose order is another one."""
     place = data.rng.permutation(case.n_classes)
-    made = outcome(fit(case, data.X, place[data.y], data.weight), data.rows)
+    made = outcome(fit(case, data.X, place[data.y], weight=data.weight), data.rows)
     return replace(made, scores=made.scores[:, place])
 
 
@@ -435,7 +437,7 @@ def scaled(case, data):
     by = 2.0 ** data.rng.integers(-20, 20, data.X.shape[1])
     if "categorical_features" in case.params:
         by[case.params["categorical_features"]] = 1
-    return outcome(fit(case, data.X * by, data.y, data.weight), data.rows * by)
+    return outcome(fit(case, data.X * by, data.y, weight=data.weight), data.rows * by)
 
 
 MORE_ROUNDS = 2
@@ -444,13 +446,16 @@ MORE_ROUNDS = 2
 def longer(case, data):
     """One fit of the rounds of the case and some more."""
     return outcome(
-        fit(case, data.X, data.y, data.weight, n_estimators=case.n_rounds + MORE_ROUNDS), data.rows
+        fit(case, data.X, data.y, weight=data.weight, n_estimators=case.n_rounds + MORE_ROUNDS),
+        data.rows,
     )
 
 
 def first_rounds(case, data):
     """The model of more rounds, cut."""
-    model = fit(case, data.X, data.y, data.weight, n_estimators=case.n_rounds + MORE_ROUNDS).model_
+    model = fit(
+        case, data.X, data.y, weight=data.weight, n_estimators=case.n_rounds + MORE_ROUNDS
+    ).model_
     return outcome(model.truncate(min(case.n_rounds, model.n_rounds)), data.rows)
 
 
@@ -465,14 +470,16 @@ def warm_start(case, data):
 
 def init_model(case, data):
     """The rounds of the case, and some more that are added to the saved model of these."""
-    first = pymcboost.Model.from_bytes(fit(case, data.X, data.y, data.weight).model_.to_bytes())
+    first = pymcboost.Model.from_bytes(
+        fit(case, data.X, data.y, weight=data.weight).model_.to_bytes()
+    )
     more = estimator(case, n_estimators=MORE_ROUNDS)
     return outcome(more.fit(data.X, data.y, **weights(data.weight), init_model=first), data.rows)
 
 
 def on_a_model(case, data):
     """Some rounds more than those of a model."""
-    first = fit(case, data.X, data.y, data.weight).model_
+    first = fit(case, data.X, data.y, weight=data.weight).model_
     more = estimator(case, n_estimators=MORE_ROUNDS).fit(
         data.X, data.y, **weights(data.weight), init_model=first
     )
@@ -481,7 +488,7 @@ def on_a_model(case, data):
 
 def init_score(case, data):
     """The same rounds, of a model of their own, and the scores of the first model at which rows begin."""
-    first = fit(case, data.X, data.y, data.weight).model_
+    first = fit(case, data.X, data.y, weight=data.weight).model_
     more = estimator(case, n_estimators=MORE_ROUNDS)
     more.fit(data.X, data.y, **weights(data.weight), init_score=first.raw_scores(data.X))
     return Outcome(more.model_.raw_scores(data.rows, init_score=first.raw_scores(data.rows)))
@@ -499,7 +506,7 @@ def resumed(case, data):
 
 def loaded(case, data):
     """A model that was saved and loaded, inside of a pickle or in a file."""
-    model = fit(case, data.X, data.y, data.weight)
+    model = fit(case, data.X, data.y, weight=data.weight)
     if case.number % 2:
         return outcome(pickle.loads(pickle.dumps(model)), data.rows)
     with tempfile.TemporaryDirectory() as folder:
@@ -509,13 +516,13 @@ def loaded(case, data):
 
 def packed(case, data):
     """The same trees in few bits."""
-    model = fit(case, data.X, data.y, data.weight).model_
+    model = fit(case, data.X, data.y, weight=data.weight).model_
     return outcome(pymcboost.Model.from_bytes(model.to_bytes(layout="packed")), data.rows)
 
 
 def table(case, data):
     """Stumps as a table of intervals."""
-    model = fit(case, data.X, data.y, data.weight).model_
+    model = fit(case, data.X, data.y, weight=data.weight).model_
     stumps = model.ensemble
     leaves = stumps.leaf if hasattr(stumps, "leaf") else stumps.right
     magnitude = 1 + np.abs(leaves).sum() + np.abs(stumps.bias).sum()
@@ -570,7 +577,7 @@ def pointer(array):
 
 def in_c(case, data):
     """mcb.h, compiled without vectors; prepared or not."""
-    file = fit(case, data.X, data.y, data.weight).model_.to_bytes()
+    file = fit(case, data.X, data.y, weight=data.weight).model_.to_bytes()
     X = np.ascontiguousarray(data.rows, np.float32)
     scores = np.empty(
         (len(X), len(np.unique(data.y if data.weight is None else data.y[data.weight > 0])))
@@ -585,7 +592,7 @@ def in_c(case, data):
 
 def integers(case, data):
     """Labels of packed trees in C without floating point, and what Python says of them."""
-    model = fit(case, data.X, data.y, data.weight).model_
+    model = fit(case, data.X, data.y, weight=data.weight).model_
     trees = pymcboost.Model.from_bytes(model.to_bytes(layout="packed", leaves="int8"))
     X = np.ascontiguousarray(data.rows, np.float32)
     library = compiled(to_integer_c(trees), "-O0")
@@ -598,7 +605,7 @@ def onnx(case, data):
     import onnx as package
     import onnxruntime
 
-    made = to_onnx(fit(case, data.X, data.y, data.weight).model_)
+    made = to_onnx(fit(case, data.X, data.y, weight=data.weight).model_)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(made, options, providers=["CPUExecutionProvider"])
@@ -612,7 +619,7 @@ def treelite(case, data):
     import treelite as package
 
     made = package.Model.deserialize_bytes(
-        to_treelite(fit(case, data.X, data.y, data.weight).model_)
+        to_treelite(fit(case, data.X, data.y, weight=data.weight).model_)
     )
     scores = package.gtil.predict(made, data.rows.astype(np.float32), nthread=1)
     return Outcome(
@@ -812,72 +819,111 @@ WORDS = {"columns": ("few", "normal", "few", "skewed")}  # as `TEXTS` says
 PAIRS = (
     Pair("forms of X", forms, "bytes"),
     Pair("frame", frame, "bytes"),
-    Pair("text", text, "bits", WORKHORSES, first=codes, params=NUMBERS, data=WORDS),
+    Pair("text", text, "bits", algorithms=WORKHORSES, first=codes, params=NUMBERS, data=WORDS),
     Pair("Dataset", dataset, "bytes"),
-    Pair("sparse", sparse, "bytes", WEIGHTED - {"jointboost"}, params=SPARSE, data=SMALL),
     Pair(
-        "sparse, sums in order", sparse, 1e-9, frozenset({"jointboost"}), params=SPARSE, data=SMALL
+        "sparse", sparse, "bytes", algorithms=WEIGHTED - {"jointboost"}, params=SPARSE, data=SMALL
     ),
-    Pair("blocks", blocks, "bytes", WORKHORSES),
+    Pair(
+        "sparse, sums in order",
+        sparse,
+        1e-9,
+        algorithms=frozenset({"jointboost"}),
+        params=SPARSE,
+        data=SMALL,
+    ),
+    Pair("blocks", blocks, "bytes", algorithms=WORKHORSES),
     Pair("threads", many_threads, "bytes"),
-    Pair("workers", workers, "bytes", WORKHORSES, first=one_worker),
+    Pair("workers", workers, "bytes", algorithms=WORKHORSES, first=one_worker),
     Pair(
         "sparse workers",
         sparse_workers,
         "bytes",
-        WORKHORSES,
+        algorithms=WORKHORSES,
         first=one_sparse_worker,
         params=NUMBERS,
     ),
     Pair(
-        "repeated rows", repeated, 1e-6, WEIGHTED, params=REPEATED, data=INTEGERS, unsteady=WEIGHTED
+        "repeated rows",
+        repeated,
+        1e-6,
+        algorithms=WEIGHTED,
+        params=REPEATED,
+        data=INTEGERS,
+        unsteady=WEIGHTED,
     ),
-    Pair("permuted rows", permuted, "bytes", WEIGHTED - IN_ORDER, params=ALL_ROWS, data=SMALL),
+    Pair(
+        "permuted rows",
+        permuted,
+        "bytes",
+        algorithms=WEIGHTED - IN_ORDER,
+        params=ALL_ROWS,
+        data=SMALL,
+    ),
     Pair(
         "permuted rows, sums in order",
         permuted,
         1e-9,
-        IN_ORDER,
+        algorithms=IN_ORDER,
         params=ALL_ROWS,
         data=SMALL,
         unsteady=IN_ORDER,
     ),
-    Pair("many permuted rows", permuted, "bytes", TREES, params=ALL_ROWS, data={"large": True}),
+    Pair(
+        "many permuted rows",
+        permuted,
+        "bytes",
+        algorithms=TREES,
+        params=ALL_ROWS,
+        data={"large": True},
+    ),
     Pair("renamed labels", renamed, "bits"),
     Pair(
         "permuted classes",
         other_order,
         1e-6,
-        SYMMETRIC,
+        algorithms=SYMMETRIC,
         params=ALL_CLASSES,
         data=NO_TIES,
         unsteady=SYMMETRIC - TREES,
     ),
-    Pair("scaled columns", scaled, "bits", WEIGHTED),
-    Pair("first rounds", first_rounds, "bits", STAGES, params=WHOLE),
-    Pair("warm start", warm_start, "bits", STAGES, first=longer, params=WHOLE, restarts=True),
-    Pair("init_model", init_model, "bits", STAGES - ENDING, first=warm_start, params=WHOLE),
+    Pair("scaled columns", scaled, "bits", algorithms=WEIGHTED),
+    Pair("first rounds", first_rounds, "bits", algorithms=STAGES, params=WHOLE),
+    Pair(
+        "warm start",
+        warm_start,
+        "bits",
+        algorithms=STAGES,
+        first=longer,
+        params=WHOLE,
+        restarts=True,
+    ),
+    Pair(
+        "init_model", init_model, "bits", algorithms=STAGES - ENDING, first=warm_start, params=WHOLE
+    ),
     Pair(
         "init_score",
         init_score,
         1e-6,
-        WORKHORSES,
+        algorithms=WORKHORSES,
         first=on_a_model,
         params=ANY_ROUND,
         data=SMALL,
         unsteady=WORKHORSES,
     ),
-    Pair("resumed", resumed, "bytes", WEIGHTED, first=longer, params=WHOLE, restarts=True),
+    Pair(
+        "resumed", resumed, "bytes", algorithms=WEIGHTED, first=longer, params=WHOLE, restarts=True
+    ),
     Pair("loaded", loaded, "bytes"),
-    Pair("packed", packed, "bits", PACKED, params={"leaf_levels": 7, **NUMBERS}),
-    Pair("table", table, 0.0, STUMPS, params={"weak_learner": "stump", **NUMBERS}),
+    Pair("packed", packed, "bits", algorithms=PACKED, params={"leaf_levels": 7, **NUMBERS}),
+    Pair("table", table, 0.0, algorithms=STUMPS, params={"weak_learner": "stump", **NUMBERS}),
     Pair("mcb.h", in_c, "bits"),
-    Pair("integers", integers, "bits", VOTES, params=NUMBERS, data={"n_classes": 5}),
-    Pair("onnx", onnx, 0.0, WEIGHTED, params=LINEAR, needs="onnxruntime"),
-    Pair("treelite", treelite, 0.0, WEIGHTED, params=LINEAR, needs="treelite"),
-    Pair("LightGBM", lightgbm, 0.0, FOREIGN, needs="lightgbm"),
-    Pair("XGBoost", xgboost, 0.0, FOREIGN, needs="xgboost"),
-    Pair("scikit-learn", forest, 0.0, FOREIGN, needs="sklearn"),
+    Pair("integers", integers, "bits", algorithms=VOTES, params=NUMBERS, data={"n_classes": 5}),
+    Pair("onnx", onnx, 0.0, algorithms=WEIGHTED, params=LINEAR, needs="onnxruntime"),
+    Pair("treelite", treelite, 0.0, algorithms=WEIGHTED, params=LINEAR, needs="treelite"),
+    Pair("LightGBM", lightgbm, 0.0, algorithms=FOREIGN, needs="lightgbm"),
+    Pair("XGBoost", xgboost, 0.0, algorithms=FOREIGN, needs="xgboost"),
+    Pair("scikit-learn", forest, 0.0, algorithms=FOREIGN, needs="sklearn"),
 )
 BY_NAME = {pair.name: pair for pair in PAIRS}
 

@@ -77,7 +77,7 @@ def stump_models():
             (70_000, 5, False),
             (40, 40, True),
         ):
-            stumps = random_stumps(n_stumps, n_features, k, two_sided)
+            stumps = random_stumps(n_stumps, n_features, k, two_sided=two_sided)
             for layout in ("list", "interval"):
                 model = Model.from_ensemble(
                     stumps,
@@ -108,7 +108,7 @@ def tree_models(rng, classes, k):
         ("scalar", 9000, 2500, "float16"),  # trees with more
         ("vector", 20, 900, "float16"),  # enough splits of few features for ranks
     ):
-        trees = random_trees(4, n_features, k, mode, splits=(0, most))
+        trees = random_trees(4, n_features, k, mode=mode, splits=(0, most))
         model = Model.from_ensemble(trees, classes, link="softmax", leaves=leaves)
         model = model.with_temperature(3.0 if mode == "vector" else None)
         yield with_exits(model, rng, n_features > 3) if k < 11 else model
@@ -126,7 +126,7 @@ def set_models(rng, classes, k):
 def entry_models(rng, classes, k):
     """Trees whose leaves have numbers of some classes alone."""
     for n_features, most, leaves in ((5, 9, "float32"), (300, 90, "float16")):
-        trees = random_entries(5, n_features, k, 0.4, splits=(0, most), seed=k)
+        trees = random_entries(5, n_features, k, share=0.4, splits=(0, most), seed=k)
         model = Model.from_ensemble(trees, classes, link="softmax", leaves=leaves)
         yield with_exits(model, rng, True) if k < 11 else model
 
@@ -185,7 +185,7 @@ def kernel_models(rng, classes, k):
         ("linear", 0, 4, False),
     ):
         model = Model.from_ensemble(
-            random_kernel(n_support, n_features, k, kernel, scaled),
+            random_kernel(n_support, n_features, k, kernel=kernel, scaled=scaled),
             classes,
             meta={"kernel": kernel},
             link="softmax2" if k == 11 else "none",
@@ -202,9 +202,9 @@ def moved_last(model, tag):
         model.kind,
         model.n_classes_,
         model.n_features_in_,
-        link,
-        0,
-        [(name, sections[name]) for name in order],
+        link=link,
+        decoder=0,
+        sections=[(name, sections[name]) for name in order],
     )
     return Model.from_bytes(data)
 
@@ -421,7 +421,7 @@ def main(arguments=None):
     flags += ["-DMCB_SIMD"] if options.simd else []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        return fuzz(options, folder, compile_all(options, folder, builds(options), flags))
+        return fuzz(options, folder, compile_all(options, folder, builds(options), flags=flags))
 
 
 if __name__ == "__main__":

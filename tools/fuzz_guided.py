@@ -183,7 +183,7 @@ def main(arguments=None):
         print(f"{keep(options.harness, options.corpus / options.harness)} inputs")
         return 0
     options.corpus.mkdir(parents=True, exist_ok=True)
-    findings = run(options.harness, options.runs, options.seed, options.corpus)
+    findings = run(options.harness, options.runs, options.seed, folder=options.corpus)
     return int(findings > 0)
 
 

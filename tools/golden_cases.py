@@ -251,30 +251,30 @@ def data_of(condition, holes):
     """(X, y, other rows) of a condition; ``holes`` says whether the algorithm takes missing values."""
     if condition.startswith("large"):
         K = int(condition.split("K")[1])
-        X, y, other = made(20000, 104, K, K, sparse="sparse" in condition)
+        X, y, other = made(20000, 104, K, seed=K, sparse="sparse" in condition)
         return (
             (with_holes(X, 20), y, with_holes(other, 20)) if "nan" in condition else (X, y, other)
         )
     if condition in LABELS:
-        X, y, other = made(400, 20, 5, 6, sparse=condition == "labels-sparse")
+        X, y, other = made(400, 20, 5, seed=6, sparse=condition == "labels-sparse")
         more = np.random.Generator(np.random.PCG64(4)).integers(0, 4, (len(y), 5)) == 0
         return X, ((y[:, None] == np.arange(5)) | more).astype(np.int64), other
     if condition == "categories":
-        X, y, other = made(400, 20, 4, 9)
+        X, y, other = made(400, 20, 4, seed=9)
         X, other = (
             np.column_stack((np.floor(8 * rows[:, : len(CODES_AT)]), rows)) for rows in (X, other)
         )
         return X, y, other
     if "sparse" in condition or condition == "workers-3":
-        X, y, other = made(400, 36, 5, 5, sparse=True)
+        X, y, other = made(400, 36, 5, seed=5, sparse=True)
         if condition != "sparse" and holes:
             X, other = with_holes(X, 10), with_holes(other, 10)
         return X, y, other
     if condition in ("K2", "K11", "K20", "threads-K20"):
         K = int(condition.split("K")[1])
-        return made(400, 20, K, K)
+        return made(400, 20, K, seed=K)
     if condition in ("threads", "workers-2", "blocks"):
-        X, y, other = made(600, 36, 4, 4)
+        X, y, other = made(600, 36, 4, seed=4)
         return (with_holes(X, 10), y, with_holes(other, 10)) if holes else (X, y, other)
     if condition == "nan":
         X, y, other = read("wine")
@@ -287,7 +287,7 @@ def data_of(condition, holes):
 def machine_data(condition):
     """Large data of machines are short and wide: their kernels are square in the rows."""
     K = int(condition.split("K")[1])
-    return made(1000, 2000, K, K, sparse="sparse" in condition)
+    return made(1000, 2000, K, seed=K, sparse="sparse" in condition)
 
 
 # -- one training ------------------------------------------------------------------------------------------------------
@@ -469,19 +469,19 @@ def fit_as(condition, cls, params, X, y):
             cls,
             {**params, **stopping} if condition == "workers-3" else params,
             X,
-            y,
-            int(condition[-1]),
+            y=y,
+            size=int(condition[-1]),
         )
     if condition == "blocks":
-        return in_blocks(cls, params, X, y, rng.integers(0, 9, len(y)) / 4)
+        return in_blocks(cls, params, X, y=y, weight=rng.integers(0, 9, len(y)) / 4)
     if condition == "callbacks":
-        return called_back(cls, {**params, "n_estimators": 3 * rounds}, X, y)
+        return called_back(cls, {**params, "n_estimators": 3 * rounds}, X, y=y)
     if condition == "init-model":
         first = cls(**params).fit(X[::2], y[::2])
         return cls(**params).fit(X[1::2], y[1::2], init_model=first)
     if condition.startswith("checkpoint"):
         return resumed(
-            cls, {**params, **stopping} if condition.endswith("stopping") else params, X, y
+            cls, {**params, **stopping} if condition.endswith("stopping") else params, X, y=y
         )
     return cls(**params).fit(X, y)
 
@@ -588,7 +588,7 @@ def run(name, quick=False, sides=True):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for n_jobs in threads:
-                estimator = fit_as(condition, cls, {**params, "n_jobs": n_jobs}, X, y)
+                estimator = fit_as(condition, cls, {**params, "n_jobs": n_jobs}, X=X, y=y)
                 found.append(fingerprint(estimator.model_, X, other, sides=sides))
     finally:
         if before is not None:

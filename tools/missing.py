@@ -65,7 +65,7 @@ def main():
     for name in SETS:
         trials = []
         for seed in range(options.trials):
-            trials.append(trial(name, options.share, seed, cls))
+            trials.append(trial(name, options.share, seed, cls=cls))
             show(f"{name}, trial {seed}", trials[-1])
         show(name, np.mean(trials, axis=0))
 

@@ -119,7 +119,7 @@ def main():
         with tempfile.TemporaryDirectory() as name:
             scratch = Path(name)
             run("git", "clone", "--quiet", ROOT, scratch / "source")
-            wheel = build(python, scratch / "source", scratch, options.out)
+            wheel = build(python, scratch / "source", scratch, out=options.out)
         print(f"{wheel}: {wheel.stat().st_size:,} bytes")
     return None
 

@@ -47,7 +47,11 @@ def specification(unit):
     if unit["gap"]:
         more["gap"] = int(unit["gap"])
     return Spec(
-        unit["method"], int(unit["rounds"]), int(unit["leaves"]), float(unit["rate"]), more=more
+        unit["method"],
+        int(unit["rounds"]),
+        int(unit["leaves"]),
+        learning_rate=float(unit["rate"]),
+        more=more,
     )
 
 
@@ -183,16 +187,16 @@ RESULTS = Results(
     "mnist10k-grid",
     "leaves rate method gap rounds",
     "rounds_fitted n_train n_test curve",
-    partial(fit, mnist10k),
-    "curve",
+    fit=partial(fit, mnist10k),
+    as_text="curve",
 )
 EXPERIMENTS = (
     Experiment(
         "mnist10k-grid",
         "Mnist10k over J and nu (Table 2 of Li)",
         (RESULTS,),
-        plan,
-        text,
+        plan=plan,
+        text=text,
         methods=METHODS,
         values=values,
         pages={

@@ -254,14 +254,14 @@ def values_of(frame):
     }
 
 
-RESULTS = Results("defaults", "method data rows candidate", " ".join(MEASURES), fit_candidate)
+RESULTS = Results("defaults", "method data rows candidate", " ".join(MEASURES), fit=fit_candidate)
 EXPERIMENTS = (
     Experiment(
         "defaults",
         "Choice of defaults",
         (RESULTS,),
-        plan,
-        text_of,
+        plan=plan,
+        text=text_of,
         sets=tuple(DATA),
         methods=tuple(LEARNERS),
         values=values_of,

@@ -106,7 +106,9 @@ class Experiment:
             left = (
                 None if options.budget is None else options.budget - (time.monotonic() - begin) / 60
             )
-            run_units(journals[which], self.results[which].fit, units, jobs, title, left)
+            run_units(
+                journals[which], self.results[which].fit, units, jobs=jobs, title=title, budget=left
+            )
         frame = journals[0].frame()
         if frame.empty:
             print("No results yet.")
@@ -133,7 +135,7 @@ class Experiment:
             now = results.fit({name: typed_text(text) for name, text in key.items()})
             what = f"{self.name}: {', '.join(key.values())}"
             kept, found = ({name: str(one[name]) for name in names} for one in (row, now))
-            differing += compare(what, kept, found, options.tolerance)
+            differing += compare(what, kept, found, tolerance=options.tolerance)
         return tell_verified(self.name, len(rows), differing)
 
     def stored(self, folder):
@@ -200,7 +202,7 @@ def fit_and_test(unit, model, parts, decimals=4):
     X, codes, X_test, truth = parts
     if isinstance(model, peers.Spec):
         begin = time.perf_counter()
-        model = peers.fit(model, X, codes, int(codes.max()) + 1)
+        model = peers.fit(model, X, codes, n_classes=int(codes.max()) + 1)
     else:
         begin = time.perf_counter()
         model.fit(X, codes)

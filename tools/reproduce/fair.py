@@ -122,7 +122,7 @@ def fit_cell(unit):
     begin = time.perf_counter()
     try:
         with threadpool_limits(1):
-            row = {**nothing, **measured(unit, X, y, X_test, truth)}
+            row = {**nothing, **measured(unit, X, y, X_test=X_test, truth=truth)}
     except Exception as error:  # of a library: the table counts it
         print(f"{unit}: {type(error).__name__}: {error}", file=sys.stderr)
         row = {**nothing, "failed": type(error).__name__}
@@ -144,7 +144,7 @@ def measured(unit, X, y, X_test, truth):
     losses = [losses_of(softmax(scores, axis=1), truth)]
     if method not in CALIBRATED:
         start = time.process_time()
-        temperature = fold_temperature(method, seed, X, y)
+        temperature = fold_temperature(method, seed, X, y=y)
         fold_cpu = time.process_time() - start
         P = softmax(scores / temperature, axis=1)
         tempered = measures_of(P, truth)
@@ -335,9 +335,9 @@ def text_of(frame):
             f"of the sets with at least {LARGE:,} training rows. Ratios, seconds and kB are geometric means, errors "
             "are means.",
             "As the methods come, without a temperature:",
-            summary(numbers, raw, ranked, "vector-raw"),
+            summary(numbers, raw, ranked, reference="vector-raw"),
             f"With a temperature of three folds; {' and '.join(CALIBRATED)} find their own. Seconds include the folds:",
-            summary(with_temperature, methods, ranked, "vector"),
+            summary(with_temperature, methods, ranked, reference="vector"),
             "Log loss with a temperature:",
             set_table(with_temperature["log_loss"], methods, 4),
             "Log loss without a temperature:",
@@ -540,15 +540,17 @@ FOUND = (
     "bytes rounds n_train n_test failed"
 )
 MEASURES = tuple(name for name in FOUND.split() if name != "failed")
-CELLS = Results("quality-fair", "data method seed", FOUND, fit_cell, as_text="failed")
-PAIRED = Results("quality-paired", "data", "booster form log_loss best ratio p n_test", fit_paired)
+CELLS = Results("quality-fair", "data method seed", FOUND, fit=fit_cell, as_text="failed")
+PAIRED = Results(
+    "quality-paired", "data", "booster form log_loss best ratio p n_test", fit=fit_paired
+)
 EXPERIMENTS = (
     Experiment(
         "quality-fair",
         "Everyone's defaults and tuned defaults, with the same temperature",
         (CELLS,),
-        plan,
-        text_of,
+        plan=plan,
+        text=text_of,
         sets=(*DATA, *FRAMES),
         methods=METHODS,
         values=values_of,
@@ -558,8 +560,8 @@ EXPERIMENTS = (
         "quality-paired",
         "Vector trees against the best booster, row by row",
         (PAIRED,),
-        paired_plan,
-        paired_text,
+        plan=paired_plan,
+        text=paired_text,
         weigh=None,
         sets=(*DATA, *FRAMES),
         values=paired_values,

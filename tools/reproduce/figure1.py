@@ -83,7 +83,7 @@ def exact_paths(loss, H, y, gammas):
     w = np.zeros(2 * n)
 
     def objective(w):
-        value, gradient = pair_loss(loss, (w[:n] - w[n:]).reshape(-1, K), H, y)
+        value, gradient = pair_loss(loss, (w[:n] - w[n:]).reshape(-1, K), H, y=y)
         return np.log(value), np.concatenate([gradient.ravel(), -gradient.ravel()]) / value
 
     for gamma in gammas:
@@ -135,7 +135,7 @@ class Paths:
         start = time.perf_counter()
         # The matrices are tiny: more BLAS threads than one only wait for each other.
         with threadpool_limits(1):
-            self.exact, self.residual = exact_paths(loss, H, y, gammas)
+            self.exact, self.residual = exact_paths(loss, H, y, gammas=gammas)
         between = time.perf_counter()
         self.stage = stagewise_paths(loss, H, y)
         self.seconds = between - start, time.perf_counter() - between
@@ -187,7 +187,7 @@ class Figure1(Experiment):
             Path(options.results, "figure1.png"), 4, 3, figsize=(9, 10), sharex=True
         ) as axes:
             for block, loss in enumerate(LOSSES):
-                paths = Paths(loss, H, y, gammas)
+                paths = Paths(loss, H, y, gammas=gammas)
                 print(paths.describe())
                 lines += paths.lines()
                 paths.plot(axes[2 * block : 2 * block + 2])
@@ -199,4 +199,6 @@ class Figure1(Experiment):
         return None
 
 
-EXPERIMENTS = (Figure1("figure1", "Figure 1: coefficient paths", (), None, None, weigh=None),)
+EXPERIMENTS = (
+    Figure1("figure1", "Figure 1: coefficient paths", (), plan=None, text=None, weigh=None),
+)

@@ -220,8 +220,8 @@ def plot(path, folder):
             axes,
             f"pymcboost ({len(tables['log_loss'])})",
             1,
-            1,
-            (9, -14),
+            y=1,
+            offset=(9, -14),
             color="C3",
             weight="bold",
         )
@@ -236,7 +236,9 @@ def plot(path, folder):
             color = f"C{(0, 1, 2, 4, 5)[place]}"
             axes.errorbar(x.mean, y.mean, **bars, fmt="o", color=color, capsize=3, ms=7, **style)
             offset = OFFSETS.get(method, (9, 7))
-            _name(axes, f"{NAMES[method]} ({y.n_sets})", x.mean, y.mean, offset, color=color)
+            _name(
+                axes, f"{NAMES[method]} ({y.n_sets})", x.mean, y=y.mean, offset=offset, color=color
+            )
         axes.set(xscale="log", yscale="log")
         axes.set_xlabel("CPU time of training / pymcboost's", fontsize=12)
         axes.set_ylabel("log loss / pymcboost's", fontsize=12)

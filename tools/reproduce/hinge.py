@@ -120,7 +120,7 @@ def plan(options, journal, choices):
         yield 1, [{**cell, **unit} for unit in units], f"C of {title}"
         units = []
         for method in methods:
-            C = chosen(choices.rows, data, kernel, scaling, method)
+            C = chosen(choices.rows, data, kernel, scaling=scaling, method=method)
             if C is not None:
                 more = {"method": method, "C": C, "rounds": options.rounds or ROUNDS}
                 units += [
@@ -207,11 +207,11 @@ EXPERIMENTS = (
         "hinge",
         "HingeBoost.OC, Tables 2 and 3",
         (
-            Results("hinge", f"{KEY} seed", COLUMNS, fit),
-            Results("hinge-choice", f"{KEY} fold", COLUMNS, fit),
+            Results("hinge", f"{KEY} seed", COLUMNS, fit=fit),
+            Results("hinge-choice", f"{KEY} fold", COLUMNS, fit=fit),
         ),
-        plan,
-        text,
+        plan=plan,
+        text=text,
         weigh=lambda row: (float(row["seconds"]), row["data"], row["method"], int(row["seed"])),
         sets=SETS,
         methods=tuple(METHODS),

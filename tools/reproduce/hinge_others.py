@@ -79,7 +79,7 @@ def predicted(unit, parts):
         return model.fit(X, codes).predict(X_test)
     gram, gram_test = (output_codes.kernel_matrix(kernel, one, X) for one in (X, X_test))
     if method == "adaboost-erp":
-        return output_codes.adaboost_erp(gram, codes, gram_test, C, seed, rounds)
+        return output_codes.adaboost_erp(gram, codes, gram_test, C=C, seed=seed, rounds=rounds)
     return output_codes.CODED[method](gram, codes, gram_test, C, seed)
 
 
@@ -200,7 +200,7 @@ def plan_columns(options, journal, choices):
     ]
     cells = sorted(cells, key=lambda cell: cell["method"] == "adaboost-erp")
     rounds = options.rounds or ROUNDS
-    yield from steps(cells, choices, rounds, lambda method: SEEDS.get(method, 1))
+    yield from steps(cells, choices, rounds, repeats=lambda method: SEEDS.get(method, 1))
 
 
 def plan_paired(options, journal, choices):
@@ -219,7 +219,10 @@ def plan_paired(options, journal, choices):
     ]
     for cell in sorted(cells, key=lambda cell: cell["method"] == "adaboost-erp"):
         yield from steps(
-            [cell], choices, rounds[cell["protocol"]], lambda method: options.repeats or REPEATS
+            [cell],
+            choices,
+            rounds[cell["protocol"]],
+            repeats=lambda method: options.repeats or REPEATS,
         )
 
 
@@ -410,8 +413,8 @@ KEY, COLUMNS = "protocol data kernel scaled method C rounds repeat", "error n_tr
 
 def results(name):
     return (
-        Results(name, KEY, COLUMNS, fit),
-        Results(f"{name}-choice", f"{KEY} fold", COLUMNS, fit),
+        Results(name, KEY, COLUMNS, fit=fit),
+        Results(f"{name}-choice", f"{KEY} fold", COLUMNS, fit=fit),
     )
 
 
@@ -420,8 +423,8 @@ EXPERIMENTS = (
         "hinge-columns",
         "HingeBoost.OC, the other columns of Tables 2 and 3",
         results("hinge-columns"),
-        plan_columns,
-        columns_text,
+        plan=plan_columns,
+        text=columns_text,
         sets=OFFICIAL,
         methods=METHODS,
         values=columns_values,
@@ -431,8 +434,8 @@ EXPERIMENTS = (
         "hinge-paired",
         "HingeBoost.OC, the protocols of Tables 1 and 4 and paired t-tests",
         results("hinge-paired"),
-        plan_paired,
-        paired_text,
+        plan=plan_paired,
+        text=paired_text,
         sets=(*PROTOCOLS["table1"][4], "leaf"),
         methods=METHODS,
         values=paired_values,

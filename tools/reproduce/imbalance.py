@@ -192,7 +192,7 @@ RESULTS = Results(
     "imbalance",
     "data method weights fold rounds",
     "error balanced_accuracy right n_train n_test",
-    fit_imbalance,
+    fit=fit_imbalance,
     as_text="right",
 )
 EXPERIMENTS = (
@@ -200,8 +200,8 @@ EXPERIMENTS = (
         "imbalance",
         "Rare classes",
         (RESULTS,),
-        plan,
-        imbalance_text,
+        plan=plan,
+        text=imbalance_text,
         sets=tuple(DATA),
         methods=METHODS,
         values=imbalance_values,

@@ -91,9 +91,11 @@ def fit_curve(unit):
     X, codes, X_test, truth = coded(curve_split(unit["data"], unit["repeat"]))
     method = METHODS[unit["method"]]
     begin = time.perf_counter()
-    C, errors = choose_C(method, X, codes, unit["repeat"]) if method.chosen else (method.C, {})
+    C, errors = (
+        choose_C(method, X, codes, repeat=unit["repeat"]) if method.chosen else (method.C, {})
+    )
     model = method.make(unit["rounds"], C).set_params(scoring="error")
-    seconds = fit_with_validation(model, X, codes, X_test, truth, GRID)
+    seconds = fit_with_validation(model, X, codes, X_test=X_test, truth=truth, rounds=GRID)
     history = model.history_
     last = len(history["val_error"])
     # A history without this column is that of a method with as many learners in every round.
@@ -369,7 +371,7 @@ RESULTS = Results(
     "multiboost-curves",
     "data method repeat rounds",
     "C n_train n_test rounds_fitted learners error curve choice fit_seconds",
-    fit_curve,
+    fit=fit_curve,
     as_text="C curve choice",
 )
 EXPERIMENTS = (
@@ -377,9 +379,9 @@ EXPERIMENTS = (
         "multiboost-curves",
         "MultiBoost-cw: error by rounds and by weak learners",
         (RESULTS,),
-        plan,
-        curve_text,
-        plot_curves,
+        plan=plan,
+        text=curve_text,
+        plot=plot_curves,
         sets=tuple(datasets.DATA),
         methods=tuple(METHODS),
         values=curve_values,

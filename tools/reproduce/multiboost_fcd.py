@@ -224,7 +224,7 @@ RESULTS = Results(
     "multiboost-fcd",
     "data solver repeat C rounds",
     "n_train rounds_fitted solver_seconds objective error curve",
-    fit_fcd,
+    fit=fit_fcd,
     as_text="curve",
 )
 EXPERIMENTS = (
@@ -232,8 +232,8 @@ EXPERIMENTS = (
         "multiboost-fcd",
         "MultiBoost-cw: the objective against the time of the solver",
         (RESULTS,),
-        plan,
-        fcd_text,
+        plan=plan,
+        text=fcd_text,
         weigh=None,
         alone=True,
         sets=tuple(DATA),

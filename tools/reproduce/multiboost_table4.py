@@ -42,7 +42,7 @@ def fit_choice(unit):
     """One fold of the training part of the first sample."""
     X, y, _, _ = sample_split(unit["data"], 0)
     model = table4_estimator(unit["method"], int(unit["rounds"]), float(unit["C"]))
-    return fit_and_test(unit, model, fold_of(X, y, unit["fold"], FOLDS))[0]
+    return fit_and_test(unit, model, fold_of(X, y, unit["fold"], folds=FOLDS))[0]
 
 
 def fit_table4(unit):
@@ -155,7 +155,7 @@ def table4_text(frame):
                     f"{100 * zero:.0f}%",
                     f"{rows['solver_seconds'].mean():.3g}",
                     *(
-                        ratios(rows, of_set[m], cells[m], solver != "fcd")
+                        ratios(rows, of_set[m], cells[m], judged=solver != "fcd")
                         for m in ("mcboost-exp", "mcboost-log")
                     ),
                 ]
@@ -290,19 +290,19 @@ RESULTS = Results(
     "table4-multiboost",
     "data method C repeat rounds",
     "n_train n_test rounds_fitted learners zero_share error solver_seconds",
-    fit_table4,
+    fit=fit_table4,
     as_text="C zero_share",
 )
 CHOICE = Results(
-    "table4-multiboost-choice", "data method C fold rounds", "error n_train n_test", fit_choice
+    "table4-multiboost-choice", "data method C fold rounds", "error n_train n_test", fit=fit_choice
 )
 EXPERIMENTS = (
     Experiment(
         "table4-multiboost",
         "Table IV: MultiBoost",
         (RESULTS, CHOICE),
-        plan,
-        table4_text,
+        plan=plan,
+        text=table4_text,
         sets=(*DATA, "usps-train"),
         methods=METHODS,
         values=table4_values,

@@ -88,7 +88,7 @@ def table3_estimator(method, rounds, leaves, n_classes):
 def fit_table3(unit):
     """One fold of one method."""
     n_classes = DATA[unit["data"]].n_classes
-    model = table3_estimator(unit["method"], unit["rounds"], unit["leaves"], n_classes)
+    model = table3_estimator(unit["method"], unit["rounds"], unit["leaves"], n_classes=n_classes)
     row, _ = fit_and_test(unit, model, fold_of(*load_pooled(unit["data"]), unit["fold"], FOLDS))
     return {**row, "trees": count_trees(model)}
 
@@ -311,15 +311,15 @@ RESULTS = Results(
     "piboost-table3",
     "data method leaves rounds fold",
     "error rounds_fitted trees n_train n_test",
-    fit_table3,
+    fit=fit_table3,
 )
 EXPERIMENTS = (
     Experiment(
         "piboost-table3",
         "PIBoost's Table 3: equal numbers of trees",
         (RESULTS,),
-        plan,
-        table3_text,
+        plan=plan,
+        text=table3_text,
         sets=tuple(SETS),
         methods=tuple(METHODS),
         values=table3_values,

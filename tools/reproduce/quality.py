@@ -390,8 +390,8 @@ def text_of(frame):
     late = late_sets(frame, means)
     note = f"\n\nSets on which some method has no result:\n\n{late}" if late else ""
     return (
-        f"{summary(means, methods)}\n\nLog loss:\n\n{table_of(means, methods, 'log_loss', 4)}\n\n"
-        f"Error in percent:\n\n{table_of(means, methods, 'error', 2)}{note}"
+        f"{summary(means, methods)}\n\nLog loss:\n\n{table_of(means, methods, 'log_loss', digits=4)}\n\n"
+        f"Error in percent:\n\n{table_of(means, methods, 'error', digits=2)}{note}"
     )
 
 
@@ -451,27 +451,27 @@ def official_page(frame):
 
 
 FOUND = "log_loss error balanced_error calibration_error cpu bytes micros_a_row n_train n_test"
-DEFAULTS = Results("quality", "data method seed", FOUND, fit_defaults)
+DEFAULTS = Results("quality", "data method seed", FOUND, fit=fit_defaults)
 CHOICE = Results(
     "quality-choice",
     "data method configuration",
     "log_loss error setting",
-    fit_configuration,
+    fit=fit_configuration,
     as_text="setting",
 )
-BEST = Results("quality-tuned", "data method configuration", FOUND, fit_tuned)
-SPLITS = Results("quality-official", "data seed", FOUND, fit_official)
+BEST = Results("quality-tuned", "data method configuration", FOUND, fit=fit_tuned)
+SPLITS = Results("quality-official", "data seed", FOUND, fit=fit_official)
 EXPERIMENTS = (
     Experiment(
-        "quality-official", "Official splits", (SPLITS,), official_plan, official_text, sets=OFFICIAL,
+        "quality-official", "Official splits", (SPLITS,), plan=official_plan, text=official_text, sets=OFFICIAL,
         pages={"": official_page},
     ),
     Experiment(
-        "quality", "Probabilities and errors of defaults", (DEFAULTS,), defaults_plan, text_of,
+        "quality", "Probabilities and errors of defaults", (DEFAULTS,), plan=defaults_plan, text=text_of,
         sets=tuple(DATA), methods=METHODS, values=values_of,
     ),
     Experiment(
-        "quality-tuned", "Probabilities and errors, all tuned alike", (BEST, CHOICE), tuned_plan, text_of,
+        "quality-tuned", "Probabilities and errors, all tuned alike", (BEST, CHOICE), plan=tuned_plan, text=text_of,
         sets=tuple(DATA), methods=TUNED, values=tuned_values, pages={"": tuned_page},
     ),
 )  # fmt: skip

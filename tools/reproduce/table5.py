@@ -82,13 +82,13 @@ def table5_estimator(method, learner, rounds, value):
 
 
 def of_unit(unit):
-    return table5_estimator(unit["method"], unit["learner"], unit["rounds"], unit["value"])
+    return table5_estimator(unit["method"], unit["learner"], unit["rounds"], value=unit["value"])
 
 
 def fit_choice(unit):
     """One fold of the training part of the first split."""
     X, y, _, _ = table5_split(unit["data"], 0)
-    return fit_and_test(unit, of_unit(unit), fold_of(X, y, unit["fold"], CHOICE_FOLDS))[0]
+    return fit_and_test(unit, of_unit(unit), fold_of(X, y, unit["fold"], folds=CHOICE_FOLDS))[0]
 
 
 def fit_table5(unit):
@@ -144,7 +144,7 @@ def table5_units(sets, methods, choices, repeats, rounds=ROUNDS):
             "learner": learner,
             "value": choices.get((data, method, learner)) or "-",
             "repeat": repeat,
-            "rounds": rounds_of(data, method, learner, rounds),
+            "rounds": rounds_of(data, method, learner, rounds=rounds),
         }
         for learner in LEARNERS
         for data in sets
@@ -163,13 +163,13 @@ def plan(options, journal, choice):
     methods = options.methods or METHODS
     yield 1, choice_units(sets, methods), "choice for table5"
     choices = {
-        (data, method, learner): choose_value(choice.rows, data, method, learner)
+        (data, method, learner): choose_value(choice.rows, data, method, learner=learner)
         for data in sets
         for method in methods
         for learner in LEARNERS
     }
     units = table5_units(
-        sets, methods, choices, options.repeats or REPEATS, options.rounds or ROUNDS
+        sets, methods, choices, repeats=options.repeats or REPEATS, rounds=options.rounds or ROUNDS
     )
     yield (
         0,
@@ -437,19 +437,19 @@ RESULTS = Results(
     "table5",
     "data method learner value repeat rounds",
     "n_train n_test rounds_fitted error",
-    fit_table5,
+    fit=fit_table5,
     as_text="value",
 )
 CHOICE = Results(
-    "table5-choice", "data method learner value fold rounds", "error n_train n_test", fit_choice
+    "table5-choice", "data method learner value fold rounds", "error n_train n_test", fit=fit_choice
 )
 EXPERIMENTS = (
     Experiment(
         "table5",
         "Table V: 1,000 rounds",
         (RESULTS, CHOICE),
-        plan,
-        table5_text,
+        plan=plan,
+        text=table5_text,
         sets=tuple(PUBLISHED),
         methods=METHODS,
         values=table5_values,

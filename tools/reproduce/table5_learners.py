@@ -60,7 +60,7 @@ def fit_fold(unit):
     """One fold of the training part of the first split."""
     X, y, _, _ = table5_split(unit["data"], 0)
     model = learner_estimator(unit["data"], unit["method"], unit["learner"])
-    return fit_and_test(unit, model, fold_of(X, y, unit["fold"], FOLDS))[0]
+    return fit_and_test(unit, model, fold_of(X, y, unit["fold"], folds=FOLDS))[0]
 
 
 def fit_unit(unit):
@@ -266,15 +266,15 @@ def chosen_values(frame):
 
 
 RESULTS = Results(
-    "table5-learners", "data learner method part fold repeat", "error n_train n_test", fit_unit
+    "table5-learners", "data learner method part fold repeat", "error n_train n_test", fit=fit_unit
 )
 EXPERIMENTS = (
     Experiment(
         "table5-learners",
         "Table V: the weak learner",
         (RESULTS,),
-        plan,
-        text,
+        plan=plan,
+        text=text,
         sets=SETS,
         values=values,
     ),
@@ -286,12 +286,12 @@ EXPERIMENTS = (
                 "table5-chosen",
                 "data method value repeat",
                 "error n_train n_test",
-                fit_chosen,
+                fit=fit_chosen,
                 as_text="value",
             ),
         ),
-        plan_chosen,
-        chosen_text,
+        plan=plan_chosen,
+        text=chosen_text,
         sets=ALL_SETS,
         methods=ALL_METHODS,
         values=chosen_values,

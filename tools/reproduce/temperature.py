@@ -147,15 +147,15 @@ RESULTS = Results(
     "temperature",
     "method data rows seed",
     "error n_train n_test plain folds corrected best T_folds T_corrected T_best",
-    fit_temperature,
+    fit=fit_temperature,
 )
 EXPERIMENTS = (
     Experiment(
         "temperature",
         "Calibration from folds",
         (RESULTS,),
-        plan,
-        temperature_text,
+        plan=plan,
+        text=temperature_text,
         sets=SETS,
         methods=tuple(METHODS),
         values=temperature_values,

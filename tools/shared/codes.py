@@ -35,7 +35,7 @@ def machine(gram, labels, C, weight=None):
 
 def binary(gram, signs, C, weight=None):
     """One binary SVM as its coefficients of the training rows and its constant."""
-    found = machine(gram, signs, C, weight)
+    found = machine(gram, signs, C, weight=weight)
     coefficients = np.zeros(len(gram))
     coefficients[found.support_] = found.dual_coef_[0]
     return coefficients, found.intercept_[0]
@@ -55,7 +55,8 @@ def one_vs_one(gram, codes, gram_test, C, seed=0):
 def one_vs_all(gram, codes, gram_test, C, seed=0):
     """An SVM of every class against the others; the largest output wins."""
     scores = [
-        outputs(gram, np.where(codes == k, 1, -1), C, gram_test) for k in range(codes.max() + 1)
+        outputs(gram, np.where(codes == k, 1, -1), C, gram_test=gram_test)
+        for k in range(codes.max() + 1)
     ]
     return np.argmax(scores, axis=0)
 
@@ -63,7 +64,9 @@ def one_vs_all(gram, codes, gram_test, C, seed=0):
 def ecoc(gram, codes, gram_test, C, seed=0):
     """Error-correcting output codes, decoded by the exponential loss."""
     code = code_matrix(codes.max() + 1, np.random.default_rng(seed))
-    scores = np.stack([outputs(gram, column[codes], C, gram_test) for column in code.T], axis=1)
+    scores = np.stack(
+        [outputs(gram, column[codes], C, gram_test=gram_test) for column in code.T], axis=1
+    )
     return decode(code, scores)
 
 
@@ -123,7 +126,7 @@ def adaboost_erp(gram, codes, gram_test, C, seed=0, rounds=200):
             signs = mu[codes]
             weight = (pairs * (mu != signs[:, None])).sum(axis=1)
             coefficients, constant = binary(
-                gram, signs, C, np.maximum(weight / weight.mean(), LEAST_WEIGHT)
+                gram, signs, C, weight=np.maximum(weight / weight.mean(), LEAST_WEIGHT)
             )
             h = np.where(gram @ coefficients + constant > 0, 1, -1)
             edges = np.bincount(codes, h * pairs.sum(axis=1), n_classes) - h @ pairs

@@ -227,7 +227,7 @@ def fit(spec, X, codes, n_classes):
         model = ours(spec.method)(**words).fit(X, codes)
         return Fitted(model, model.n_estimators_, count_trees(model))
     if spec.method == "lightgbm":
-        return _fit_lightgbm(words, spec.rounds, X, codes)
+        return _fit_lightgbm(words, spec.rounds, X, codes=codes)
     if spec.method == "xgboost":
         import xgboost
 
@@ -239,7 +239,9 @@ def fit(spec, X, codes, n_classes):
         def scores(X, first, last):
             return booster.predict(X, output_margin=True, iteration_range=(first, last))
 
-        return Fitted(booster, spec.rounds, spec.rounds * n_classes, scores, xgboost.DMatrix)
+        return Fitted(
+            booster, spec.rounds, spec.rounds * n_classes, scores=scores, matrix=xgboost.DMatrix
+        )
     if spec.method == "catboost":
         import catboost
 
@@ -267,10 +269,10 @@ def _fit_lightgbm(words, rounds, X, codes):
             num_threads=words["num_threads"],
         )
 
-    return Fitted(booster, booster.current_iteration(), booster.num_trees(), scores)
+    return Fitted(booster, booster.current_iteration(), booster.num_trees(), scores=scores)
 
 
 def fit_two_leaf_lightgbm(X, codes, rounds, threads=1):
     """LightGBM with two-leaf trees, data preparation included; every other parameter is its default."""
     words = {"objective": "multiclass", "num_class": int(codes.max()) + 1, "num_leaves": 2}
-    return _fit_lightgbm({**words, "num_threads": threads, "verbosity": -1}, rounds, X, codes)
+    return _fit_lightgbm({**words, "num_threads": threads, "verbosity": -1}, rounds, X, codes=codes)

@@ -58,12 +58,12 @@ def rank(names, errors, level=0.05):
         tuple(names),
         mean,
         n,
-        float(friedman),
-        float(chi2.sf(friedman, k - 1)),
-        float(iman),
-        float(f.sf(iman, k - 1, (k - 1) * (n - 1))),
-        critical_difference(k, n, level),
-        level,
+        friedman=float(friedman),
+        friedman_p=float(chi2.sf(friedman, k - 1)),
+        iman_davenport=float(iman),
+        iman_davenport_p=float(f.sf(iman, k - 1, (k - 1) * (n - 1))),
+        critical=critical_difference(k, n, level),
+        level=level,
     )
 
 

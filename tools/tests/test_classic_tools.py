@@ -42,7 +42,7 @@ def test_every_method_of_table3(made_up, method):
     assert row["n_train"] == 192 and row["n_test"] == 48
     assert row["error"] < 50
     assert row["rounds_fitted"] <= 12 and row["trees"] <= 12 * piboost.columns_of(method, 4)
-    model = piboost.table3_estimator(method, 12, 20, 4)
+    model = piboost.table3_estimator(method, 12, 20, n_classes=4)
     assert model.subsample == piboost.SUBSAMPLE and model.weak_learner == "tree"
     assert getattr(model, "cost_sensitive", None) == (
         method.endswith("costs") if "piboost" in method else None
@@ -115,7 +115,7 @@ def test_every_method_of_table5(made_up, method, learner):
         "adaboost-m1",
         "stump",
     )  # none is right on half of four classes
-    model = table5.table5_estimator(method, learner, 12, value)
+    model = table5.table5_estimator(method, learner, 12, value=value)
     assert (model.weak_learner, model.max_leaf_nodes == 3) == (
         ("stump", False) if learner == "stump" else ("tree", True)
     )
@@ -128,14 +128,14 @@ def test_choice_prefers_regularisation():
         for method in ("gradboost", "multiboost")
         for value, error in (("0.001", "5"), ("0.01", "4"), ("0.1", "4"), ("0.1", "4"))
     ]
-    assert table5.choose_value(rows, "wine", "gradboost", "stump") == "0.1"
-    assert table5.choose_value(rows, "wine", "multiboost", "stump") == "0.01"
-    assert table5.choose_value(rows, "wine", "gradboost", "3 leaves") is None
+    assert table5.choose_value(rows, "wine", "gradboost", learner="stump") == "0.1"
+    assert table5.choose_value(rows, "wine", "multiboost", learner="stump") == "0.01"
+    assert table5.choose_value(rows, "wine", "gradboost", learner="3 leaves") is None
 
 
 def test_order_of_table5():
     methods = ("samme", "adaboost-mo")
-    units = table5.table5_units(["wine", "vowel", "letter"], methods, {}, 12)
+    units = table5.table5_units(["wine", "vowel", "letter"], methods, {}, repeats=12)
     assert [(unit["data"], unit["method"]) for unit in units[-12:]] == [
         ("vowel", "adaboost-mo")
     ] * 12

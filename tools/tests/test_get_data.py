@@ -179,7 +179,7 @@ def test_real_sets_turned_back_into_their_sources(tmp_path, data_folder, name):
 def made_frame(monkeypatch, folder, source, text, categorical=()):
     """The CSV text of a made-up source whose raw file has this text."""
     monkeypatch.setitem(FRAME_SOURCES, "made", source)
-    monkeypatch.setitem(FRAMES, "made", FrameSet(0, 0, 0, 0.0, categorical))
+    monkeypatch.setitem(FRAMES, "made", FrameSet(0, 0, 0, missing=0.0, categorical=categorical))
     (folder / source.raw[0]).write_text(text)
     return frame_text("made", folder).decode()
 
@@ -188,17 +188,19 @@ def test_weka_files_become_csv(tmp_path, monkeypatch):
     rows = "\n".join(["1,red,7,'a'", "?,'blue',7,b", "3.5,?,7,a", "2,red,7,b"] * 3)
     names = "@ATTRIBUTE 'the size' real\n@attribute colour? {red, blue}\n@attribute same real\n@attribute class {a,b}\n"
     text = f"% a note\n@relation x\n{names}@DATA\n{rows}\n1,red,7,rare\n"
-    found = made_frame(monkeypatch, tmp_path, FrameSource(("made.arff",)), text, ("colour",))
+    found = made_frame(
+        monkeypatch, tmp_path, FrameSource(("made.arff",)), text=text, categorical=("colour",)
+    )
     assert found == "the_size,colour,target\n" + "1.0,red,a\n,blue,b\n3.5,,a\n2.0,red,b\n" * 3
 
 
 def test_columns_of_csv_are_chosen_and_ordered(tmp_path, monkeypatch):
     text = "a,b,a,c,kind\n" + "1,x,2,0,p\n3,,4,1,q\n1,z,2,0,q\n" * 5
     source = FrameSource(("made.csv",), columns=("a_1", "b", "kind"))
-    found = made_frame(monkeypatch, tmp_path, source, text, ("b",))
+    found = made_frame(monkeypatch, tmp_path, source, text=text, categorical=("b",))
     assert found == "a_1,b,target\n" + "2,x,p\n4,,q\n2,z,q\n" * 5
     source = FrameSource(("made.csv",), drop=("a",), target="b")
-    found = made_frame(monkeypatch, tmp_path, source, text, ("kind",))
+    found = made_frame(monkeypatch, tmp_path, source, text=text, categorical=("kind",))
     assert found == "kind,target\n" + "p,x\nq,z\n" * 5
 
 
@@ -207,7 +209,7 @@ def test_a_frame_is_fetched_and_checked(tmp_path, monkeypatch, capsys):
     text = "a,b\n" + "1,x\n2,y\n" * 5
     monkeypatch.setenv("PYMCBOOST_DATA", str(tmp_path))
     monkeypatch.setitem(FRAME_SOURCES, "made", FrameSource(("one file.csv",), "owner/name/commit/"))
-    monkeypatch.setitem(FRAMES, "made", FrameSet(0, 0, 0, 0.0, ()))
+    monkeypatch.setitem(FRAMES, "made", FrameSet(0, 0, 0, missing=0.0, categorical=()))
     expected = text.replace("a,b", "a,target")
     monkeypatch.setitem(
         get_data.SHA256, "mixed/made", hashlib.sha256(expected.encode()).hexdigest()

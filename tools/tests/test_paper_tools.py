@@ -61,7 +61,7 @@ def test_methods_learn(method, kernel):
         output_codes.kernel_matrix(kernel, one, X[:100]) for one in (X[:100], X[100:])
     )
     if method == "adaboost-erp":
-        found = output_codes.adaboost_erp(gram, y[:100], gram_test, 1.0, rounds=20)
+        found = output_codes.adaboost_erp(gram, y[:100], gram_test, C=1.0, rounds=20)
     else:
         found = output_codes.CODED[method](gram, y[:100], gram_test, 1.0)
     assert np.mean(found != y[100:]) < 0.3
@@ -94,12 +94,12 @@ def test_rows_of_a_choice():
     X = np.arange(60)[:, None]
     y = np.repeat([3, 5, 9], 20)
     X_train, y_train, X_test, y_test = hinge_others.class_split(
-        X, y, np.random.default_rng(0), 5, 10
+        X, y, np.random.default_rng(0), n_train=5, n_test=10
     )
     assert np.bincount(y_train)[[3, 5, 9]].tolist() == [5] * 3
     assert np.bincount(y_test)[[3, 5, 9]].tolist() == [10] * 3
     assert not {*X_train[:, 0]} & {*X_test[:, 0]}
-    rest = hinge_others.class_split(X, y, np.random.default_rng(0), 5)
+    rest = hinge_others.class_split(X, y, np.random.default_rng(0), n_train=5)
     assert len(rest[3]) == 45 and np.array_equal(rest[0], X_train)
 
 

@@ -101,10 +101,10 @@ def test_a_budget_of_nothing(tmp_path, capsys):
     """No fit is begun when the time is over; what is missing is done by the next run."""
     kept = journal.Journal(tmp_path / "one.csv", ["unit"], ["value"])
     units = [{"unit": unit} for unit in range(4)]
-    journal.run_units(kept, work_on, units, 1, "made up", budget=0)
+    journal.run_units(kept, work_on, units, jobs=1, title="made up", budget=0)
     assert kept.rows == [] and "4 of 4 not begun" in capsys.readouterr().err
-    journal.run_units(kept, work_on, units[:2], 1, "made up")
-    journal.run_units(kept, work_on, units, 1, "made up")
+    journal.run_units(kept, work_on, units[:2], jobs=1, title="made up")
+    journal.run_units(kept, work_on, units, jobs=1, title="made up")
     assert "2 of 4 are there already" in capsys.readouterr().err
     assert [
         row["value"]
@@ -230,16 +230,16 @@ def test_targets(good):
         "LightGBM plain, 100 rounds": outcome(4.01 if good else 3.99),
         "LightGBM plain, 200 rounds": outcome(9.0, file_bytes=1000),
     }
-    trees.vector_targets(report, "set", found, 200)
+    trees.vector_targets(report, "set", found, rounds=200)
     found = {
         "logitboost": outcome(1.0, memory=99 if good else 102),
         "abc-logitboost gap=100": outcome(1.14 if good else 1.16),
         "LightGBM | row-wise": outcome(2.0, memory=100),
         "LightGBM | col-wise": outcome(3.0, memory=105 if good else 50),
     }
-    trees.add_memory(report, "set", found, ("logitboost",))
-    trees.add_ratios(report, "set", found, ("logitboost",))
-    trees.add_ratios(report, "set", found, ("logitboost",), ", to 1%")
+    trees.add_memory(report, "set", found, algorithms=("logitboost",))
+    trees.add_ratios(report, "set", found, algorithms=("logitboost",))
+    trees.add_ratios(report, "set", found, algorithms=("logitboost",), suffix=", to 1%")
     assert [target["ok"] for target in report.targets] == [good] * 5
     assert [target["target"] for target in report.targets] == [
         ">= 4 x",
@@ -248,8 +248,8 @@ def test_targets(good):
         "<= 1 x",
         "<= 1.15 x",
     ]
-    trees.vector_targets(report, "set", {"vector": outcome(1.0)}, 200)
-    trees.add_memory(report, "set", {"logitboost": outcome(1.0)}, ("logitboost",))
+    trees.vector_targets(report, "set", {"vector": outcome(1.0)}, rounds=200)
+    trees.add_memory(report, "set", {"logitboost": outcome(1.0)}, algorithms=("logitboost",))
     assert len(report.targets) == 5
 
 
@@ -267,7 +267,7 @@ def test_errors_of_a_long_training(method):
         "rounds": 12,
     }
     row = abcboost.fit_long(lambda: (X[:300], y[:300], X[300:], y[300:]), unit)
-    model = peers.fit(abcboost.specification(unit), X[:300], y[:300], 3)
+    model = peers.fit(abcboost.specification(unit), X[:300], y[:300], n_classes=3)
     expected = {
         rounds: int(np.sum(model.predict(X[300:], rounds) != y[300:])) for rounds in (10, 12)
     }
@@ -383,7 +383,16 @@ def test_equal_error(monkeypatch):
     }
     report = Report()
     specs = dict.fromkeys(found, peers.Spec("sklearn"))
-    trees.equal_error(report, "set", None, found, specs, ["logitboost"], 1, process.Field())
+    trees.equal_error(
+        report,
+        "set",
+        None,
+        found=found,
+        competitors=specs,
+        algorithms=["logitboost"],
+        repeat=1,
+        entrants=process.Field(),
+    )
     assert asked == {"logitboost": 3, "LightGBM | row-wise": 4}
     assert report.notes == ["set: CatBoost does not reach 5.000%"]
     ratio = next(row for row in report.rows if "LightGBM's time / logitboost's" in row["what"])
@@ -397,7 +406,7 @@ def test_every_peer_scores_its_rounds(method):
     generator = np.random.default_rng(1)
     X = generator.standard_normal((400, 6)).astype(np.float32)
     codes = (X[:, 0] > 0) + (X[:, 1] * X[:, 2] > 0).astype(int)
-    model = peers.fit(peers.Spec(method, rounds=8, leaves=6), X, codes, 3)
+    model = peers.fit(peers.Spec(method, rounds=8, leaves=6), X, codes, n_classes=3)
     staged = list(model.staged(X))
     assert len(staged) == model.rounds == 8
     np.testing.assert_array_equal(staged[-1], model.predict(X))

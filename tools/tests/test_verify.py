@@ -37,10 +37,14 @@ def made_up(tmp_path):
     """An experiment with two rows."""
     fit.seconds = 0.0
     fit.log_loss = 0.25
-    results = Results("made-up", "seed", "error log_loss curve cpu", fit, as_text="curve")
+    results = Results("made-up", "seed", "error log_loss curve cpu", fit=fit, as_text="curve")
     text = lambda frame: ""  # noqa: E731
     one = Experiment(
-        "made-up", "Made up", (results,), lambda *_: [(0, [{"seed": 0}, {"seed": 1}], "")], text
+        "made-up",
+        "Made up",
+        (results,),
+        plan=lambda *_: [(0, [{"seed": 0}, {"seed": 1}], "")],
+        text=text,
     )
     journal = results.journal(tmp_path)
     for seed in range(2):
