@@ -34,6 +34,6 @@ def files(tmp_path_factory, blobs):
     X, y = blobs
     write_svm(folder / "train.svm", X[:180], y[:180])
     write_svm(folder / "test.svm", X[180:], y[180:])
-    done = run("train", "-q", "-n", 30, "train.svm", "model.mcb", cwd=folder)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    completed = run("train", "-q", "-n", 30, "train.svm", "model.mcb", cwd=folder)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, "", "")
     return folder

@@ -23,19 +23,19 @@ def command(program):
     return [str(script)] if script.exists() else [sys.executable, "-m", f"pymcboost.cli.{program}"]
 
 
-def environment(**more):
+def environment(**options):
     """Run the very package under test, whatever else is installed."""
     path = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, **more}
+    return {**os.environ, "PYTHONPATH": path, **options}
 
 
-def run(program, *arguments, cwd=None, stdin=None, stdout=subprocess.PIPE, **more):
+def run(program, *arguments, cwd=None, stdin=None, stdout=subprocess.PIPE, **options):
     """Run ``mcboost-<program>`` and return its CompletedProcess with text streams; ``more`` goes to the environment."""
     return subprocess.run(
         [*command(program), *map(str, arguments)],
         cwd=cwd,
         input=stdin,
-        env=environment(**more),
+        env=environment(**options),
         stdout=stdout,
         stderr=subprocess.PIPE,
         text=True,

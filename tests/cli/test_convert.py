@@ -17,17 +17,17 @@ from pymcboost.export import to_c, to_onnx
 
 
 def converted(*arguments, cwd=None):
-    done = call("convert", *arguments, cwd=cwd)
-    assert (done.returncode, done.stderr) == (0, ""), done.stderr
-    return done.stdout
+    completed = call("convert", *arguments, cwd=cwd)
+    assert (completed.returncode, completed.stderr) == (0, ""), completed.stderr
+    return completed.stdout
 
 
 def refused(status, message, *arguments, cwd=None):
-    done = call("convert", *arguments, cwd=cwd)
-    assert (done.returncode, done.stdout) == (status, "")
-    assert done.stderr.startswith("mcboost-convert: error: ") and message in done.stderr, (
-        done.stderr
-    )
+    completed = call("convert", *arguments, cwd=cwd)
+    assert (completed.returncode, completed.stdout) == (status, "")
+    assert (
+        completed.stderr.startswith("mcboost-convert: error: ") and message in completed.stderr
+    ), completed.stderr
 
 
 def test_text_and_json_are_what_info_dumps(files):
@@ -85,11 +85,11 @@ def test_packed(files, tmp_path):
     rows = files / "train.svm"
     assert call(*train, rows, tmp_path / "v.mcb").returncode == 0
     how = ("--layout", "packed", "--leaves", "int8", "--rows", files / "test.svm")
-    done = call("convert", *how, tmp_path / "v.mcb", tmp_path / "p.mcb")
+    completed = call("convert", *how, tmp_path / "v.mcb", tmp_path / "p.mcb")
     n = len((files / "test.svm").read_text().splitlines())
     assert (
-        f"mcboost-convert: of {n} rows, " in done.stderr
-        and "get another class than with the original leaves" in done.stderr
+        f"mcboost-convert: of {n} rows, " in completed.stderr
+        and "get another class than with the original leaves" in completed.stderr
     )
     assert load_model(tmp_path / "p.mcb").layout == "packed"
     assert "kind          7 (packed trees)\n" in call("info", tmp_path / "p.mcb").stdout
@@ -110,10 +110,10 @@ def test_packed(files, tmp_path):
         tmp_path / "v.mcb",
         tmp_path / "out",
     )
-    done = call(*train, "--layout", "packed", rows, tmp_path / "out")
+    completed = call(*train, "--layout", "packed", rows, tmp_path / "out")
     assert (
-        done.returncode == 1
-        and "--layout packed needs vector-tree with --leaf-levels" in done.stderr
+        completed.returncode == 1
+        and "--layout packed needs vector-tree with --leaf-levels" in completed.stderr
     )
     (tmp_path / "t.csv").write_text("colour,label\nred,1\nblue,2\n")
     packed = [
@@ -126,11 +126,11 @@ def test_packed(files, tmp_path):
         "--categorical-features",
         "colour",
     ]
-    done = call("train", "-q", *packed, "--label", "label", tmp_path / "t.csv", tmp_path / "c")
+    completed = call("train", "-q", *packed, "--label", "label", tmp_path / "t.csv", tmp_path / "c")
     assert (
-        done.returncode == 1
+        completed.returncode == 1
         and "--layout packed cannot store categories; leave out --layout or --categorical-features"
-        in done.stderr
+        in completed.stderr
     )
     assert not (tmp_path / "c").exists()
     assert (
@@ -179,7 +179,7 @@ def test_integers(files, tmp_path):
     assert call(*how, files / "train.svm", tmp_path / "p.mcb").returncode == 0
     (files / "whole.svm").write_text("1 1:1 2:3\n2 5:200\n")
     for rows, given in (("test.svm", "the bits of float32"), ("whole.svm", "int16_t")):
-        done = call(
+        completed = call(
             "convert",
             "--to",
             "c",
@@ -190,9 +190,9 @@ def test_integers(files, tmp_path):
             tmp_path / "p.mcb",
             "-",
         )
-        assert done.returncode == 0 and f"Features are {given}." in done.stderr
-        notes = [line.removeprefix("mcboost-convert: ") for line in done.stderr.splitlines()]
-        assert all(f" * {line}\n" in done.stdout for line in notes if line[0] in "FNO")
+        assert completed.returncode == 0 and f"Features are {given}." in completed.stderr
+        notes = [line.removeprefix("mcboost-convert: ") for line in completed.stderr.splitlines()]
+        assert all(f" * {line}\n" in completed.stdout for line in notes if line[0] in "FNO")
         assert any(line.startswith("Of ") for line in notes)
     converted("-q", "--to", "c", "--integer", "int8", "p.mcb", "m.h", cwd=tmp_path)
     assert "\nstatic inline int m_predict(const uint32_t *x) {" in (tmp_path / "m.h").read_text()
@@ -243,10 +243,13 @@ def test_rows_that_are_close_in_float32_are_counted(files, tmp_path, target):
     )
     Model.from_ensemble(trees, range(4)).save(tmp_path / "tie.mcb")
     (tmp_path / "r.svm").write_text("0 1:0.5 2:1\n1 2:7\n1 1:-3\n")
-    done = call("convert", "--to", target, "--rows", "r.svm", "tie.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 0 and "of 3 rows, 3 have two best classes closer" in done.stderr
-    assert "adds in float32: on these rows no score differs by more than " in done.stderr
-    done = call(
+    completed = call("convert", "--to", target, "--rows", "r.svm", "tie.mcb", "out", cwd=tmp_path)
+    assert (
+        completed.returncode == 0
+        and "of 3 rows, 3 have two best classes closer" in completed.stderr
+    )
+    assert "adds in float32: on these rows no score differs by more than " in completed.stderr
+    completed = call(
         "convert",
         "--to",
         target,
@@ -256,9 +259,13 @@ def test_rows_that_are_close_in_float32_are_counted(files, tmp_path, target):
         "out",
         cwd=tmp_path,
     )
-    assert done.returncode == 0 and re.search(r"of \d+ rows, 0 have two best classes", done.stderr)
-    done = call("convert", "-q", "--to", target, "--rows", "r.svm", "tie.mcb", "out", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert completed.returncode == 0 and re.search(
+        r"of \d+ rows, 0 have two best classes", completed.stderr
+    )
+    completed = call(
+        "convert", "-q", "--to", target, "--rows", "r.svm", "tie.mcb", "out", cwd=tmp_path
+    )
+    assert (completed.returncode, completed.stderr) == (0, "")
 
 
 def test_models_of_other_libraries(tmp_path):
@@ -266,14 +273,17 @@ def test_models_of_other_libraries(tmp_path):
     (tmp_path / "m.txt").write_text(text)
     (tmp_path / "m.json").write_text(json.dumps(xgboost(True)[1]))
     (tmp_path / "t.svm").write_text("0 1:0.5 2:1\n1 1:2 3:7\n")
-    done = call("convert", "--from", "lightgbm", "--rows", "t.svm", "m.txt", "m.mcb", cwd=tmp_path)
-    assert (
-        done.returncode == 0 and "of 2 rows, 0 have two best classes that are closer" in done.stderr
+    completed = call(
+        "convert", "--from", "lightgbm", "--rows", "t.svm", "m.txt", "m.mcb", cwd=tmp_path
     )
-    assert "no score differs by more than " in done.stderr
+    assert (
+        completed.returncode == 0
+        and "of 2 rows, 0 have two best classes that are closer" in completed.stderr
+    )
+    assert "no score differs by more than " in completed.stderr
     assert call("predict", "-q", "t.svm", "m.mcb", "-", cwd=tmp_path).returncode == 0
     assert "lightgbm" not in call("info", "m.mcb", cwd=tmp_path).stderr
-    done = call(
+    completed = call(
         "convert",
         "-q",
         "--from",
@@ -286,7 +296,7 @@ def test_models_of_other_libraries(tmp_path):
         "m.c",
         cwd=tmp_path,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (completed.returncode, completed.stderr) == (0, "")
     refused(
         3,
         "m.txt: this is neither JSON nor UBJSON",
@@ -333,16 +343,16 @@ def test_names_of_other_formats_need_the_format(files, tmp_path, name, target):
         name,
         cwd=tmp_path,
     )
-    done = call("convert", "--to", "mcb", files / "model.mcb", name, cwd=tmp_path)
-    assert done.returncode == 0
+    completed = call("convert", "--to", "mcb", files / "model.mcb", name, cwd=tmp_path)
+    assert completed.returncode == 0
     assert (tmp_path / name).read_bytes() == (files / "model.mcb").read_bytes()
 
 
 def test_rounds_after_the_best_are_left_out(tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(stopped(1)))
-    done = call("convert", "--from", "xgboost", "--rounds", 1, "m.json", "m.mcb", cwd=tmp_path)
+    completed = call("convert", "--from", "xgboost", "--rounds", 1, "m.json", "m.mcb", cwd=tmp_path)
     line = "mcboost-convert: using the first 2 of 4 rounds, up to the one that XGBoost found best\n"
-    assert done.returncode == 0 and done.stderr.startswith(line)
+    assert completed.returncode == 0 and completed.stderr.startswith(line)
     (tmp_path / "m.json").write_text(json.dumps(stopped(3)))
-    done = call("convert", "--from", "xgboost", "m.json", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 0 and "rounds" not in done.stderr
+    completed = call("convert", "--from", "xgboost", "m.json", "m.mcb", cwd=tmp_path)
+    assert completed.returncode == 0 and "rounds" not in completed.stderr

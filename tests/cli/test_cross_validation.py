@@ -49,12 +49,12 @@ def test_curves_of_cross_validation(files, tmp_path, algorithm):
     from sklearn.model_selection import StratifiedKFold
 
     given = ["-q", "-n", 6, "-v", 3, "-a", algorithm, "--calibrate", "none", files / "train.svm"]
-    done = call("train", "--curve", *given, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = call("train", "--curve", *given, cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
     plain = call("train", *given, cwd=tmp_path)
     head = len(plain.stdout.splitlines())
-    assert done.stdout.splitlines()[:head] == plain.stdout.splitlines()
-    first, *lines = done.stdout.splitlines()[head:]
+    assert completed.stdout.splitlines()[:head] == plain.stdout.splitlines()
+    first, *lines = completed.stdout.splitlines()[head:]
     losses = algorithm != "hingeboost"
     assert first == "rounds error deviation" + " log_loss deviation" * losses
     assert [line.split()[0] for line in lines] == [*"123456"]
@@ -80,9 +80,10 @@ def test_libsvms_c(files, tmp_path):
     X, y = data.X[two], data.y[two]
     write_svm(tmp_path / "t.svm", X, y)
     options = ["-a", "hingeboost", "-n", 1, "--tol", 1e-6]
-    done = call("train", *options, "--libsvm-c", 0.05, "t.svm", "m.mcb", cwd=tmp_path)
+    completed = call("train", *options, "--libsvm-c", 0.05, "t.svm", "m.mcb", cwd=tmp_path)
     assert (
-        f"mcboost-train: -c {0.05 * len(y):g}, which is 0.05 times {len(y)} rows\n" in done.stderr
+        f"mcboost-train: -c {0.05 * len(y):g}, which is 0.05 times {len(y)} rows\n"
+        in completed.stderr
     )
     problem = svmutil.svm_problem(np.where(y == 2, 1.0, -1.0).tolist(), X.astype(float).tolist())
     theirs = svmutil.svm_train(problem, "-t 0 -c 0.05 -e 1e-6 -q")
@@ -105,15 +106,15 @@ def test_libsvms_c(files, tmp_path):
 
 
 def test_too_many_folds(files, tmp_path):
-    done = call("train", "-v", 61, files / "train.svm")
-    assert done.returncode == 2
-    assert "-v 61: the largest class has only 60 rows" in done.stderr
+    completed = call("train", "-v", 61, files / "train.svm")
+    assert completed.returncode == 2
+    assert "-v 61: the largest class has only 60 rows" in completed.stderr
 
 
 def test_small_class_in_cross_validation_is_a_notice(tmp_path, blobs):
     X, y = blobs
     write_svm(tmp_path / "t.svm", X[:62], [*y[:60], 50, 50])
-    done = call("train", "-n", 5, "-v", 5, tmp_path / "t.svm")
-    assert done.returncode == 0, done.stderr
-    assert "warning: -v 5: class 50 has only 2 rows" in done.stderr
-    assert done.stdout.startswith("Cross Validation Accuracy = ")
+    completed = call("train", "-n", 5, "-v", 5, tmp_path / "t.svm")
+    assert completed.returncode == 0, completed.stderr
+    assert "warning: -v 5: class 50 has only 2 rows" in completed.stderr
+    assert completed.stdout.startswith("Cross Validation Accuracy = ")

@@ -39,9 +39,11 @@ def data(files):
 def test_same_model_as_of_libsvm_text(files, tmp_path, data, options):
     train, test = data
     write_csv(tmp_path / "t.csv", train.X, train.y, at=2)
-    done = call("train", "-n", 9, *options, "--label", "kind", "t.csv", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "t.csv: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)" in done.stderr
+    completed = call("train", "-n", 9, *options, "--label", "kind", "t.csv", "m.mcb", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    assert (
+        "t.csv: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)" in completed.stderr
+    )
     assert (
         call(
             "train", "-q", "-n", 9, *options, files / "train.svm", "same.mcb", cwd=tmp_path
@@ -73,11 +75,11 @@ def test_columns_go_by_their_names(tmp_path, data):
     assert moved.stdout == plain.stdout
     assert moved.stderr.startswith("Accuracy = ")
     write_csv(tmp_path / "less.csv", test.X[:, 1:], test.y, names=NAMES[1:])
-    done = call("predict", "less.csv", "t.csv.mcb", "-", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
+    completed = call("predict", "less.csv", "t.csv.mcb", "-", cwd=tmp_path)
+    assert (completed.returncode, completed.stdout) == (2, "")
     assert (
         "less.csv:1: there is no column 'a'; the columns are 'kind', 'b b', 'c', 'd', 'e'\n"
-        in done.stderr
+        in completed.stderr
     )
     write_csv(tmp_path / "other.csv", test.X, test.y, label="truth")
     renamed = call(
@@ -95,26 +97,28 @@ def test_text_labels(tmp_path, data):
     y, truth = ([words[label] for label in part.y.tolist()] for part in data)
     write_csv(tmp_path / "t.csv", train.X, y, at=1)
     write_csv(tmp_path / "v.csv", test.X[:, ::-1], truth, names=NAMES[::-1], at=4)
-    done = call("train", "-n", 9, "--label", "kind", "-P", "v.csv", "t.csv", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = call(
+        "train", "-n", 9, "--label", "kind", "-P", "v.csv", "t.csv", "m.mcb", cwd=tmp_path
+    )
+    assert completed.returncode == 0, completed.stderr
     model = load_model(tmp_path / "m.mcb")
     same = MCBoostClassifier(n_estimators=9, random_state=0).fit(train.X, np.array(y))
     assert model.classes_.tolist() == ["2", "sea bass", "trout"]
     assert np.array_equal(model.raw_scores(test.X), same.model_.raw_scores(test.X))
     hits = int((model.predict(test.X) == np.array(truth)).sum())
-    assert f"validation error {100 - 100 * hits / 60:.4g}%" in done.stderr
-    done = call("predict", "--report", "v.csv", "m.mcb", "out", cwd=tmp_path)
-    assert done.stdout.startswith(
+    assert f"validation error {100 - 100 * hits / 60:.4g}%" in completed.stderr
+    completed = call("predict", "--report", "v.csv", "m.mcb", "out", cwd=tmp_path)
+    assert completed.stdout.startswith(
         f"Accuracy = {100 * hits / 60:g}% ({hits}/60) (classification)\nclass "
     )
     folds = call("train", "-q", "-n", 5, "-v", 3, "--label", "kind", "t.csv", cwd=tmp_path)
     assert len(folds.stdout.splitlines()) == 3
     write_csv(tmp_path / "v.csv", test.X, ["cod", "", *truth[2:]])
-    done = call("predict", "v.csv", "m.mcb", "out", cwd=tmp_path)
-    assert "1 of 60 rows has no label" in done.stderr
+    completed = call("predict", "v.csv", "m.mcb", "out", cwd=tmp_path)
+    assert "1 of 60 rows has no label" in completed.stderr
     assert (
         "1 of 59 rows has a label that the model does not know (cod); they count as errors"
-        in done.stderr
+        in completed.stderr
     )
 
 
@@ -129,8 +133,8 @@ def test_numbers_as_they_may_be_written(tmp_path):
         "1,null,+.5",
     ]
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress("\r\n".join(rows).encode()))
-    done = call("train", "-n", 2, "t.csv.gz", "m.mcb", cwd=tmp_path)
-    assert "5 rows, 2 features (dense), 2 classes (1: 3, 2: 2)" in done.stderr
+    completed = call("train", "-n", 2, "t.csv.gz", "m.mcb", cwd=tmp_path)
+    assert "5 rows, 2 features (dense), 2 classes (1: 3, 2: 2)" in completed.stderr
     assert load_model(tmp_path / "m.mcb").meta["feature_names"] == ["x", "y, z"]
     (tmp_path / "same.svm").write_text(
         "1 1:0.5 2:2\n1 1:100 2:nan\n2 1:nan 2:-3\n2 1:nan 2:nan\n1 1:nan 2:0.5\n"
@@ -143,30 +147,32 @@ def test_numbers_as_they_may_be_written(tmp_path):
 def test_standard_input_and_models_without_names(files, data, tmp_path):
     train, test = data
     text = write_csv(tmp_path / "t", train.X, train.y).read_text()
-    done = run("train", "-q", "-n", 30, "--format", "csv", "-", "m.mcb", cwd=tmp_path, stdin=text)
-    assert (done.returncode, done.stderr) == (0, "")
+    completed = run(
+        "train", "-q", "-n", 30, "--format", "csv", "-", "m.mcb", cwd=tmp_path, stdin=text
+    )
+    assert (completed.returncode, completed.stderr) == (0, "")
     expected = call("predict", files / "test.svm", files / "model.mcb", "-")
-    for more in ({"y": test.y}, {}):
-        write_csv(tmp_path / "u.csv", test.X, **more)
+    for options in ({"y": test.y}, {}):
+        write_csv(tmp_path / "u.csv", test.X, **options)
         found = call("predict", "u.csv", files / "model.mcb", "-", cwd=tmp_path)
         assert (found.stdout, found.stderr) == (
             expected.stdout,
-            expected.stderr if more else UNLABELLED,
+            expected.stderr if options else UNLABELLED,
         )
     write_csv(tmp_path / "u.csv", test.X[:, :3], names=NAMES[:3])
-    done = call("predict", "u.csv", files / "model.mcb", "-", cwd=tmp_path)
+    completed = call("predict", "u.csv", files / "model.mcb", "-", cwd=tmp_path)
     assert (
         "u.csv:1: the file has 3 feature columns, but the model needs 5 and has no column names\n"
-        in done.stderr
+        in completed.stderr
     )
 
 
 def test_infinity_is_scored_where_it_is_written(files, tmp_path):
     for value, status in (("inf", 0), ("-Infinity", 0), ("1e400", 0), ("1e39", 2)):
         (tmp_path / "t.csv").write_text(f"a,b,c,d,e\n1,2,3,4,{value}\n")
-        done = call("predict", "t.csv", files / "model.mcb", "out", cwd=tmp_path)
-        assert done.returncode == status
-        assert ("t.csv: column 'e', row 1: 1e+39 is too large for float32" in done.stderr) == (
+        completed = call("predict", "t.csv", files / "model.mcb", "out", cwd=tmp_path)
+        assert completed.returncode == status
+        assert ("t.csv: column 'e', row 1: 1e+39 is too large for float32" in completed.stderr) == (
             status == 2
         )
 
@@ -228,9 +234,9 @@ def test_infinity_is_scored_where_it_is_written(files, tmp_path):
 )
 def test_what_is_refused(tmp_path, text, said):
     (tmp_path / "t.csv").write_text(text)
-    done = call("train", "-n", 2, "t.csv", cwd=tmp_path)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert done.stderr.startswith(f"mcboost-train: error: {said}")
+    completed = call("train", "-n", 2, "t.csv", cwd=tmp_path)
+    assert (completed.returncode, len(completed.stderr.splitlines())) == (2, 1)
+    assert completed.stderr.startswith(f"mcboost-train: error: {said}")
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
@@ -247,25 +253,28 @@ def test_what_is_refused(tmp_path, text, said):
 )  # fmt: skip
 def test_which_columns_are_said(tmp_path, text, options, said):
     (tmp_path / "t.csv").write_text(text)
-    done = call("train", "-n", 2, *options, "t.csv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = [line for line in done.stderr.splitlines() if "column" in line]
+    completed = call("train", "-n", 2, *options, "t.csv", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    found = [line for line in completed.stderr.splitlines() if "column" in line]
     assert found == [f"mcboost-train: t.csv: {words}" for words in said]
 
 
 def test_other_refusals(tmp_path, data):
     write_csv(tmp_path / "t.csv", data[0].X, data[0].y)
-    done = call("train", "--label", "Kind", "t.csv", cwd=tmp_path)
-    assert "t.csv:1: there is no column 'Kind'; the columns are 'kind', 'a'" in done.stderr
+    completed = call("train", "--label", "Kind", "t.csv", cwd=tmp_path)
+    assert "t.csv:1: there is no column 'Kind'; the columns are 'kind', 'a'" in completed.stderr
     write_csv(tmp_path / "v.csv", data[1].X, ["x", *data[1].y[1:]])
-    done = call("train", "-P", "v.csv", "t.csv", cwd=tmp_path)
+    completed = call("train", "-P", "v.csv", "t.csv", cwd=tmp_path)
     assert (
         "v.csv: the label 'x' is not an integer, but the labels of the training file are"
-        in done.stderr
+        in completed.stderr
     )
     (tmp_path / "t.csv").write_bytes(b"y,a\n1,\xff\n")
-    done = call("train", "t.csv", cwd=tmp_path)
-    assert (done.returncode, "expected comma-separated values in UTF-8" in done.stderr) == (2, True)
+    completed = call("train", "t.csv", cwd=tmp_path)
+    assert (
+        completed.returncode,
+        "expected comma-separated values in UTF-8" in completed.stderr,
+    ) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -292,8 +301,8 @@ def test_categories_score_as_in_python(tmp_path, cls):
         "--categorical-features",
         "colour,size",
     ]
-    done = call("train", *options, "-P", "t.csv", "t.csv", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = call("train", *options, "-P", "t.csv", "t.csv", "m.mcb", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
     model = load_model(tmp_path / "m.mcb")
     assert model.categories.names[0] == ["blue", "green", "odd one", "red"]
     X.loc[:9, "colour"] = ["mauve", None] * 5
@@ -336,9 +345,9 @@ def test_wrong_categories_are_explained(tmp_path, files):
             "'a' has 'x' in row 1; .* --label a.*--categorical-features a",
         ),
     ):
-        done = call("train", *arguments, cwd=tmp_path)
-        assert done.returncode in (1, 2)
-        assert re.search(message, done.stderr), done.stderr
+        completed = call("train", *arguments, cwd=tmp_path)
+        assert completed.returncode in (1, 2)
+        assert re.search(message, completed.stderr), completed.stderr
 
 
 def test_quotes_that_are_not_closed_lose_nothing(tmp_path):
@@ -385,8 +394,8 @@ def test_levels_have_the_names_of_python(tmp_path):
     )
     model = trees.fit(X, y).model_
     model.save(tmp_path / "p.mcb")
-    done = call("predict", "-b", 1, "--label", "y", "t.csv", "p.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = call("predict", "-b", 1, "--label", "y", "t.csv", "p.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
     lines = (tmp_path / "out").read_text().splitlines()[1:]
     found = np.array([[float(part) for part in line.split()[1:]] for line in lines])
     np.testing.assert_allclose(found, model.predict_proba(X), rtol=1e-5)
@@ -414,17 +423,21 @@ def test_weights_of_text_labels(tmp_path, data):
         n_estimators=5, random_state=0, class_weight={"3": 2.5, "7": 1, "x": 1}
     ).fit(X, y)
     assert np.array_equal(load_model(tmp_path / "m.mcb").raw_scores(X), same.model_.raw_scores(X))
-    done = call("tune", "-p", 1, "-n", "2,3", "-v", 2, "-w3", 2.5, "-w8", 2, "t.csv", cwd=tmp_path)
-    best = done.stdout.splitlines()[-1].removeprefix("Best: ").split()
+    completed = call(
+        "tune", "-p", 1, "-n", "2,3", "-v", 2, "-w3", 2.5, "-w8", 2, "t.csv", cwd=tmp_path
+    )
+    best = completed.stdout.splitlines()[-1].removeprefix("Best: ").split()
     assert call("train", "-q", *best, "-w3", 2.5, "t.csv", "same.mcb", cwd=tmp_path).returncode == 0
     assert (tmp_path / "t.csv.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
-    assert re.findall("no row has the label .*", done.stderr) == [
+    assert re.findall("no row has the label .*", completed.stderr) == [
         "no row has the label 8; its weight is not used"
     ]
     y = np.array(["03", "x", "+7"])[np.arange(180) % 3]
     write_csv(tmp_path / "t.csv", X, y)
-    done = call("train", "-n", 5, "-w03", 2.5, "-w+7", 3, "-w3", 9, "t.csv", "m.mcb", cwd=tmp_path)
-    assert re.findall("no row has the label .*", done.stderr) == [
+    completed = call(
+        "train", "-n", 5, "-w03", 2.5, "-w+7", 3, "-w3", 9, "t.csv", "m.mcb", cwd=tmp_path
+    )
+    assert re.findall("no row has the label .*", completed.stderr) == [
         "no row has the label 3; its weight is not used"
     ]
     same = MCBoostClassifier(
@@ -436,14 +449,14 @@ def test_weights_of_text_labels(tmp_path, data):
 def test_long_labels(tmp_path):
     label = 2**53
     (tmp_path / "t.csv").write_text(f"y,a\n{label},1\n+{label}.0,2\n{label}.,3\n7,4\n")
-    done = call("train", "-n", 2, "t.csv", "m.mcb", cwd=tmp_path)
-    assert f"2 classes (7: 1, {label}: 3)" in done.stderr
+    completed = call("train", "-n", 2, "t.csv", "m.mcb", cwd=tmp_path)
+    assert f"2 classes (7: 1, {label}: 3)" in completed.stderr
     for beyond in (f"{label + 1}", f"-{label + 1}.0", "9" * 600):
         (tmp_path / "t.csv").write_text(f"y,a\n{beyond},1\n7,2\n")
-        done = call("train", "-n", 2, "t.csv", cwd=tmp_path)
+        completed = call("train", "-n", 2, "t.csv", cwd=tmp_path)
         shown = beyond if len(beyond) <= 40 else beyond[:37] + "..."
         said = f"t.csv: label '{shown}' is out of range; labels must be finite and within +-2^53"
-        assert done.returncode == 2 and f"error: {said}" in done.stderr
+        assert completed.returncode == 2 and f"error: {said}" in completed.stderr
     (tmp_path / "t.csv").write_text(f"y,a\n{label + 1},1\nx,2\n{label + 2},3\n")
     assert "3 classes (" in call("train", "-n", 2, "t.csv", cwd=tmp_path).stderr
 
@@ -455,8 +468,8 @@ def test_separators_are_told_apart(tmp_path, separator):
     (tmp_path / "same.csv").write_text("\n".join(map(",".join, rows)) + "\n")
     options = ["--separator", ":"] if separator == ":" else []
     for name, more in (("t.csv", options), ("same.csv", [])):
-        done = call("train", "-q", "-n", 2, *more, name, f"{name}.mcb", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        completed = call("train", "-q", "-n", 2, *more, name, f"{name}.mcb", cwd=tmp_path)
+        assert completed.returncode == 0, completed.stderr
     assert (tmp_path / "t.csv.mcb").read_bytes() == (tmp_path / "same.csv.mcb").read_bytes()
     if separator == "\t":
         (tmp_path / "t.csv").rename(tmp_path / "t.tsv")
@@ -478,10 +491,10 @@ def test_no_row_is_lost_without_a_header(files, tmp_path, data, at):
         lines = (tmp_path / name).read_text().splitlines(keepends=True)
         (tmp_path / name).write_text("".join(lines[1:]))
     label = ["--label", at + 1]
-    done = call(
+    completed = call(
         "train", "-n", 30, "--no-header", *label, "-P", "u.csv", "t.csv", "m.mcb", cwd=tmp_path
     )
-    assert done.returncode == 0 and "t.csv: 180 rows, 5 features" in done.stderr
+    assert completed.returncode == 0 and "t.csv: 180 rows, 5 features" in completed.stderr
     same = load_model(files / "model.mcb")
     assert np.array_equal(
         load_model(tmp_path / "m.mcb").raw_scores(test.X), same.raw_scores(test.X)
@@ -515,20 +528,20 @@ def test_labels_stay_as_they_are_written(tmp_path):
 def test_without_pandas_the_message_says_what_to_install(tmp_path):
     (tmp_path / "t.csv").write_text("y,a\n1,2\n2,3\n")
     code = f"{blocker(['pandas'])}\nfrom pymcboost.cli.train import main\nsys.argv[1:] = ['t.csv']\nsys.exit(main())"
-    done = run_python(code, cwd=tmp_path)
-    assert done.returncode == 2
+    completed = run_python(code, cwd=tmp_path)
+    assert completed.returncode == 2
     assert (
         't.csv: CSV files need pandas (blocked: pandas): python -m pip install "pymcboost[csv]", or'
-        in done.stderr
+        in completed.stderr
     )
 
 
 def test_a_first_line_without_end_is_refused(tmp_path):
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"a," * (1 << 24)))
-    done = call("train", "t.csv.gz", cwd=tmp_path)
+    completed = call("train", "t.csv.gz", cwd=tmp_path)
     assert (
-        done.returncode == 2
-        and "the first line has more than 16 MiB; check that the file" in done.stderr
+        completed.returncode == 2
+        and "the first line has more than 16 MiB; check that the file" in completed.stderr
     )
 
 
@@ -547,8 +560,8 @@ def test_a_first_line_without_end_is_refused(tmp_path):
 )
 def test_other_formats_are_named_as_what_they_are(tmp_path, name, start, said):
     (tmp_path / name).write_bytes(start)
-    done = call("train", name, cwd=tmp_path)
-    assert done.returncode == 2 and said in done.stderr, done.stderr
+    completed = call("train", name, cwd=tmp_path)
+    assert completed.returncode == 2 and said in completed.stderr, completed.stderr
 
 
 @pytest.mark.parametrize("options", [[], ["--no-header"]])
@@ -573,10 +586,10 @@ except SystemExit as end:
 lines = open("/proc/self/status").read().splitlines()
 print(status, next(int(line.split()[1]) >> 10 for line in lines if line.startswith("VmHWM")))
 """
-    done = run_python(code)
-    status, megabytes = map(int, done.stdout.split())
+    completed = run_python(code)
+    status, megabytes = map(int, completed.stdout.split())
     assert (
         status == 2
-        and "a line has more than 16 MiB; check that the file has line breaks" in done.stderr
+        and "a line has more than 16 MiB; check that the file has line breaks" in completed.stderr
     )
     assert megabytes < 350

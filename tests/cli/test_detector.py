@@ -76,10 +76,12 @@ def scene(trainer, seed=0):
 
 def run(made, *words, frames=b"", status=0):
     command = [made / "detector", *map(str, words)]
-    done = subprocess.run(command, input=frames, capture_output=True, timeout=60)
-    assert done.returncode == status, done.stderr
+    completed = subprocess.run(command, input=frames, capture_output=True, timeout=60)
+    assert completed.returncode == status, completed.stderr
     return (
-        done.stderr.decode() if status else [json.loads(line) for line in done.stdout.splitlines()]
+        completed.stderr.decode()
+        if status
+        else [json.loads(line) for line in completed.stdout.splitlines()]
     )
 
 
@@ -293,10 +295,13 @@ def test_a_full_disk_is_no_success(trainer, made):
     ):
         with open("/dev/full", "w") as full:
             command = [made / "detector", *map(str, words)]
-            done = subprocess.run(
+            completed = subprocess.run(
                 command, input=frame.tobytes(), stdout=full, stderr=subprocess.PIPE, timeout=60
             )
-        assert (done.returncode, b"standard output: No space left" in done.stderr) == (1, True)
+        assert (completed.returncode, b"standard output: No space left" in completed.stderr) == (
+            1,
+            True,
+        )
 
 
 def test_models_come_from_pipes_and_labels_are_json(trainer, made):
@@ -328,16 +333,18 @@ def test_sums_of_a_large_frame_overflow_nowhere(trainer, made):
         EXAMPLE / "detector.c",
     ]
     subprocess.run(["gcc", *traps, *words, "-o", program, "-lpthread", "-lm"], check=True)
-    done = subprocess.run(
+    completed = subprocess.run(
         [program, made / "detector.mcb", made / "large.pgm"], capture_output=True, timeout=300
     )
-    assert done.returncode == 0 and json.loads(done.stdout)["boxes"] == []
+    assert completed.returncode == 0 and json.loads(completed.stdout)["boxes"] == []
 
 
 def test_help_names_every_option(made):
-    done = subprocess.run([made / "detector", "--help"], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0
-    named = {line.split()[0] for line in done.stdout.splitlines() if line.startswith("--")}
+    completed = subprocess.run(
+        [made / "detector", "--help"], capture_output=True, text=True, timeout=60
+    )
+    assert completed.returncode == 0
+    named = {line.split()[0] for line in completed.stdout.splitlines() if line.startswith("--")}
     assert named == {"--threshold", "--png", "--full", "--live", "--every"}
 
 

@@ -32,9 +32,9 @@ SHOWN = ["train", "tune", "predict", "info", "convert"]
 def help_text(program):
     """The help of a program without the options of the algorithms."""
     with mock.patch.dict(os.environ, COLUMNS="112"):
-        done = call(program, "--help")
-    assert done.returncode == 0, done.stderr
-    text = done.stdout.replace(EXIT_CODES, "")
+        completed = call(program, "--help")
+    assert completed.returncode == 0, completed.stderr
+    text = completed.stdout.replace(EXIT_CODES, "")
     if program in ("train", "tune"):
         after = {"train": "data, validation", "tune": "search and data"}[program]
         text = text[: text.index("options of ")] + text[text.index(after) :]

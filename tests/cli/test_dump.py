@@ -33,9 +33,9 @@ MACHINES = [
 
 
 def dumped(path, cwd):
-    done = call("info", "--dump", "json", path, cwd=cwd)
-    assert (done.returncode, done.stderr) == (0, "")
-    return json.loads(done.stdout)
+    completed = call("info", "--dump", "json", path, cwd=cwd)
+    assert (completed.returncode, completed.stderr) == (0, "")
+    return json.loads(completed.stdout)
 
 
 def leaf(nodes, x):
@@ -128,8 +128,8 @@ def test_scores_follow_from_the_dump(files, tmp_path, options):
         rows = re.sub(r"(?m)^(.*[05] 2:)\S+ 3:\S+", r"\1nan 3:nan", rows)
         assert rows.count("nan") > 20
     (tmp_path / "t.svm").write_text(rows)
-    done = call("train", "-q", "-n", 9, "-a", *options.split(), "t.svm", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = call("train", "-q", "-n", 9, "-a", *options.split(), "t.svm", "m.mcb", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
     model = load_model(tmp_path / "m.mcb")
     found = dumped("m.mcb", tmp_path)
     X = load_svmlight(files / "test.svm").X
@@ -270,5 +270,5 @@ def test_thresholds_of_labels(tmp_path, above):
 
 
 def test_dump_and_json_exclude_each_other(files):
-    done = call("info", "--json", "--dump", "text", files / "model.mcb")
-    assert (done.returncode, "use one of them" in done.stderr) == (1, True)
+    completed = call("info", "--json", "--dump", "text", files / "model.mcb")
+    assert (completed.returncode, "use one of them" in completed.stderr) == (1, True)

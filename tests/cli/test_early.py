@@ -29,9 +29,9 @@ def early(files, tmp_path_factory):
     assert call("train", *train).returncode == 0
     calibrate = ("--early", files / "test.svm", "--rate", 0.1)
     for name, more in (("exits.mcb", ()), ("reject.mcb", ("--rate", 0.3, "--background", 2))):
-        done = call("convert", *calibrate, *more, folder / "trees.mcb", folder / name)
-        assert (done.returncode, done.stdout) == (0, "")
-        (folder / name).with_suffix(".txt").write_text(done.stderr)
+        completed = call("convert", *calibrate, *more, folder / "trees.mcb", folder / name)
+        assert (completed.returncode, completed.stdout) == (0, "")
+        (folder / name).with_suffix(".txt").write_text(completed.stderr)
     return folder
 
 
@@ -82,7 +82,7 @@ def test_what_the_exits_do_is_said(early, files, blobs, tmp_path):
 def test_predictions_are_those_of_python(early, files, blobs, tmp_path, name, way, stream):
     model = load_model(early / f"{name}.mcb")
     labels, learners = model.predict_early(blobs[0][180:], way)
-    done = call(
+    completed = call(
         "predict",
         "--early",
         way,
@@ -91,9 +91,9 @@ def test_predictions_are_those_of_python(early, files, blobs, tmp_path, name, wa
         early / f"{name}.mcb",
         tmp_path / "out",
     )
-    assert done.returncode == 0
+    assert completed.returncode == 0
     assert (tmp_path / "out").read_text().split() == [str(label) for label in labels]
-    share = float(EVALUATED.fullmatch(done.stderr)[1])
+    share = float(EVALUATED.fullmatch(completed.stderr)[1])
     assert share == pytest.approx(100 * learners.mean() / model.n_learners, rel=1e-3)
     plain = load_model(early / "trees.mcb")
     assert model.with_early_exit(None).to_bytes() == plain.to_bytes()
@@ -114,16 +114,16 @@ def test_linear_machines_need_no_preparation(files, blobs, tmp_path, stream):
     model = load_model(saved)
     labels, planes = model.predict_early(blobs[0][180:])
     assert (labels == model.predict(blobs[0][180:])).all()
-    done = call("predict", "--early", "certified", *stream, files / "test.svm", saved, out)
-    assert done.returncode == 0
+    completed = call("predict", "--early", "certified", *stream, files / "test.svm", saved, out)
+    assert completed.returncode == 0
     assert out.read_text().split() == [str(label) for label in labels]
-    assert float(EVALUATED.fullmatch(done.stderr)[1]) == pytest.approx(
+    assert float(EVALUATED.fullmatch(completed.stderr)[1]) == pytest.approx(
         100 * planes.mean() / model.n_classes_, rel=1e-3
     )
     assert planes.mean() < model.n_classes_
-    done = call("predict", "--early", "calibrated", files / "test.svm", saved, out)
+    completed = call("predict", "--early", "calibrated", files / "test.svm", saved, out)
     message = "linear.mcb: this kind of model has no early exit 'calibrated'"
-    assert (done.returncode, message in done.stderr) == (1, True)
+    assert (completed.returncode, message in completed.stderr) == (1, True)
 
 
 def test_what_cannot_be_had_is_refused(early, files, tmp_path):
@@ -193,9 +193,9 @@ def test_what_cannot_be_had_is_refused(early, files, tmp_path):
         ("convert", ("--rate", 0.1, trees, out), 1, "--rate and --background need --early"),
         ("convert", ("--early", trees, trees, trees), 1, "would overwrite it"),
     ):
-        done = call(program, *arguments)
-        assert (done.returncode, done.stdout) == (status, ""), done.stderr
-        assert message in done.stderr, done.stderr
+        completed = call(program, *arguments)
+        assert (completed.returncode, completed.stdout) == (status, ""), completed.stderr
+        assert message in completed.stderr, completed.stderr
         assert not out.exists()
 
 
@@ -215,8 +215,8 @@ def test_models_that_cannot_have_exits_are_named(early, files, tmp_path):
         (packed, "packed.mcb: a packed model has no early exits; save it with --layout list first"),
         (kernel, "kernel.mcb: an early exit skips weak learners, but this model has none"),
     ):
-        done = call("predict", "--early", "certified", files / "test.svm", model, out)
-        assert (done.returncode, message in done.stderr) == (1, True), done.stderr
+        completed = call("predict", "--early", "certified", files / "test.svm", model, out)
+        assert (completed.returncode, message in completed.stderr) == (1, True), completed.stderr
         assert not out.exists()
 
 
@@ -230,9 +230,9 @@ def test_bounds_that_have_no_room_are_said(early, files, tmp_path, monkeypatch):
         early / "trees.mcb",
         tmp_path / "out.mcb",
     )
-    done = call("convert", *arguments)
-    assert done.returncode == 0
-    assert done.stderr.startswith(
+    completed = call("convert", *arguments)
+    assert completed.returncode == 0
+    assert completed.stderr.startswith(
         "mcboost-convert: no certified exit: the bounds of 6 pairs of classes take"
     )
     assert load_model(tmp_path / "out.mcb").early_exits == ("calibrated",)

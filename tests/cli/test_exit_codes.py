@@ -35,22 +35,22 @@ def check(done, status, *messages):
 
 @pytest.mark.parametrize("program", ["train", "predict", "info", "convert"])
 def test_0_help_and_version(program):
-    done = run(program, "--version")
-    assert (done.returncode, done.stdout, done.stderr) == (
+    completed = run(program, "--version")
+    assert (completed.returncode, completed.stdout, completed.stderr) == (
         0,
         f"mcboost-{program} {__version__}\n",
         "",
     )
-    done = call(program, "--help")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"usage: mcboost-{program} [options] ")
-    assert call(program, "-h").stdout == done.stdout
+    completed = call(program, "--help")
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout.startswith(f"usage: mcboost-{program} [options] ")
+    assert call(program, "-h").stdout == completed.stdout
 
 
 @pytest.mark.parametrize("program", ["train", "predict", "info", "convert"])
 def test_1_usage(program):
-    done = call(program, "--nonsense", "a", "b", "c")
-    check(done, 1, f"mcboost-{program}: error: ", f"Try 'mcboost-{program} --help'.")
+    completed = call(program, "--nonsense", "a", "b", "c")
+    check(completed, 1, f"mcboost-{program}: error: ", f"Try 'mcboost-{program} --help'.")
 
 
 @pytest.mark.parametrize(
@@ -224,16 +224,16 @@ def test_4_missing_and_unwritable(files, tmp_path):
         "none.svm: No such file or directory",
     )
     check(call("predict", test, "none.mcb", "out", cwd=tmp_path), 4, f"none.mcb: {MISSING}")
-    done = call("predict", test, model, "no/out", cwd=tmp_path)
+    completed = call("predict", test, model, "no/out", cwd=tmp_path)
     check(
-        done,
+        completed,
         4,
         "error: no: the folder for the output file no/out does not exist; create it first\n",
     )
     # said before the rows are read
-    done = call("predict", "none.svm", "none.mcb", "no/out", cwd=tmp_path)
+    completed = call("predict", "none.svm", "none.mcb", "no/out", cwd=tmp_path)
     check(
-        done,
+        completed,
         4,
         "error: no: the folder for the output file no/out does not exist; create it first\n",
     )
@@ -273,10 +273,10 @@ def test_4_disk_full(files):
         ("predict", [files / "test.svm", files / "model.mcb", "-"]),
     ]:
         with open("/dev/full", "w") as full:
-            done = run(program, *arguments, stdout=full)
-        assert done.returncode == 4, done.stderr
-        assert "No space left on device" in done.stderr
-        assert "Exception ignored" not in done.stderr
+            completed = run(program, *arguments, stdout=full)
+        assert completed.returncode == 4, completed.stderr
+        assert "No space left on device" in completed.stderr
+        assert "Exception ignored" not in completed.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the size of files")
@@ -318,37 +318,40 @@ def test_141_reader_went_away(files):
     ):
         reader, writer = os.pipe()
         os.close(reader)
-        done = run(*arguments, stdout=writer)
+        completed = run(*arguments, stdout=writer)
         os.close(writer)
-        assert done.returncode == 141
-        assert "Traceback" not in done.stderr
-        assert "Broken" not in done.stderr
+        assert completed.returncode == 141
+        assert "Traceback" not in completed.stderr
+        assert "Broken" not in completed.stderr
 
 
 def test_closed_streams_do_not_mix(files, tmp_path):
     (tmp_path / "t.svm").write_text("99 1:1\n")
     line = shlex.join([*command("predict"), "t.svm", str(files / "model.mcb"), "-"])
     for closing in ("2>&-", ">&-"):
-        done = subprocess.run(
+        completed = subprocess.run(
             ["sh", "-c", f"{line} {closing}"],
             cwd=tmp_path,
             env=environment(),
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0
-        assert ("Accuracy" in done.stderr, "Accuracy" in done.stdout) == (closing == ">&-", False)
-        assert (len(done.stdout.splitlines()) == 1) == (closing == "2>&-")
+        assert completed.returncode == 0
+        assert ("Accuracy" in completed.stderr, "Accuracy" in completed.stdout) == (
+            closing == ">&-",
+            False,
+        )
+        assert (len(completed.stdout.splitlines()) == 1) == (closing == "2>&-")
 
 
 def test_4_closed_standard_input(files, tmp_path):
     for program, rest in (("train", "m.mcb"), ("predict", f"{files / 'model.mcb'} out")):
         line = f"{shlex.join(command(program))} - {rest} <&-"
-        done = subprocess.run(
+        completed = subprocess.run(
             ["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True
         )
-        check(done, 4, f"mcboost-{program}: error: <stdin>: standard input is closed ")
-        assert len(done.stderr.splitlines()) == 1
+        check(completed, 4, f"mcboost-{program}: error: <stdin>: standard input is closed ")
+        assert len(completed.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
 
@@ -370,11 +373,11 @@ def test_standard_error_that_fails_costs_the_messages_only(files, tmp_path, stre
     for program, arguments in (("train", "-n 3 train.svm m.mcb"), ("predict", "train.svm m.mcb -")):
         with stream() as err:
             line = [*command(program), *arguments.split()]
-            done = subprocess.run(
+            completed = subprocess.run(
                 line, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=err, text=True
             )
-        assert done.returncode == 0
-    assert len(done.stdout.splitlines()) == 180
+        assert completed.returncode == 0
+    assert len(completed.stdout.splitlines()) == 180
     with stream() as err:
         line = [*command("train"), "none.svm"]
         assert subprocess.run(line, cwd=tmp_path, env=environment(), stderr=err).returncode == 4
@@ -426,15 +429,19 @@ def test_4_a_model_that_can_be_saved_nowhere_leaves_the_checkpoint(files, tmp_pa
         "train.model_bytes = limited\n"
         f"sys.argv[1:] = {arguments}; sys.exit(train.main())\n"
     )
-    done = run_python(code, cwd=tmp_path)
-    check(done, 4, "m.mcb: File too large; the model could not be written to another folder either")
+    completed = run_python(code, cwd=tmp_path)
+    check(
+        completed,
+        4,
+        "m.mcb: File too large; the model could not be written to another folder either",
+    )
     assert (
         "mcboost-train: run the same command again to continue from the checkpoint part\n"
-        in done.stderr
+        in completed.stderr
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["part", "tmp", "train.svm"]
-    done = call("train", *arguments, cwd=tmp_path)
-    assert "continuing from the 5 rounds in part" in done.stderr
+    completed = call("train", *arguments, cwd=tmp_path)
+    assert "continuing from the 5 rounds in part" in completed.stderr
     assert load_model(tmp_path / "m.mcb").n_rounds == 5
 
 
@@ -444,9 +451,9 @@ def test_4_a_checkpoint_that_cannot_be_removed_is_said(files, tmp_path, monkeypa
 
     monkeypatch.setattr(Checkpoint, "remove", stuck)
     options = ["-a", "mart", "-n", 2, "--checkpoint", "part", "--checkpoint-every", 0]
-    done = call("train", *options, files / "train.svm", "m.mcb", cwd=tmp_path)
+    completed = call("train", *options, files / "train.svm", "m.mcb", cwd=tmp_path)
     check(
-        done,
+        completed,
         4,
         "the model is saved, but its checkpoint could not be removed: part: Permission denied",
     )
@@ -481,8 +488,8 @@ sys.exit(main({"" if module == "numpy" else "sys.argv[1:]"}))  # without argumen
 """
     for name in ("train.svm", "test.svm", "model.mcb"):
         shutil.copy(files / name, tmp_path)
-    done = run_python(code, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (
+    completed = run_python(code, cwd=tmp_path)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (
         130,
         "",
         f"mcboost-{program}: interrupted\n",
@@ -537,17 +544,19 @@ def test_standard_output_takes_what_a_file_takes(files, tmp_path):
         program, *arguments = line.split()
         for encoding in ("ascii", "latin-1", "utf-8:strict"):
             more = environment(PYTHONIOENCODING=encoding)
-            done = subprocess.run(
+            completed = subprocess.run(
                 [*command(program), *arguments], cwd=tmp_path, env=more, capture_output=True
             )
-            assert (done.returncode, done.stdout[: len(expected)]) == (0, expected), done.stderr
+            assert (completed.returncode, completed.stdout[: len(expected)]) == (0, expected), (
+                completed.stderr
+            )
 
 
 def test_warnings_end_no_training(files, tmp_path):
     write_svm(tmp_path / "t.svm", [[1]] * 4, [0, 1] * 2)
-    done = run("train", "-n", 2, "t.svm", "m.mcb", cwd=tmp_path, PYTHONWARNINGS="error")
-    assert done.returncode == 0, done.stderr
-    assert "warning: no weak learner separates the classes" in done.stderr
+    completed = run("train", "-n", 2, "t.svm", "m.mcb", cwd=tmp_path, PYTHONWARNINGS="error")
+    assert completed.returncode == 0, completed.stderr
+    assert "warning: no weak learner separates the classes" in completed.stderr
 
 
 def test_a_defect_is_not_hidden():

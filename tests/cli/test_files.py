@@ -59,13 +59,13 @@ class Case:
 
 
 def mcboost_train(case):
-    done = case.train()
-    return done.returncode, done.stderr
+    completed = case.train()
+    return completed.returncode, completed.stderr
 
 
 def mcboost_predict(case):
-    done = call("predict", "test.svm", "known.mcb", case.path, cwd=case.work)
-    return done.returncode, done.stderr
+    completed = call("predict", "test.svm", "known.mcb", case.path, cwd=case.work)
+    return completed.returncode, completed.stderr
 
 
 def save(case):
@@ -77,8 +77,8 @@ def save(case):
 
 
 def checkpoint(case):
-    done = case.train("--checkpoint", case.path, "--checkpoint-every", 0, model="m.mcb")
-    return done.returncode, done.stderr
+    completed = case.train("--checkpoint", case.path, "--checkpoint-every", 0, model="m.mcb")
+    return completed.returncode, completed.stderr
 
 
 COLUMNS = {
@@ -173,11 +173,11 @@ def directory(case, column):
 def mounted(folder, options):
     if os.geteuid():
         pytest.skip("only root mounts a small file system")
-    done = subprocess.run(
+    completed = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, text=True
     )
-    if done.returncode:
-        pytest.skip(f"no file system can be mounted here: {done.stderr}")
+    if completed.returncode:
+        pytest.skip(f"no file system can be mounted here: {completed.stderr}")
     try:
         yield
     finally:
@@ -453,25 +453,28 @@ def test_outputs_that_are_inputs(tmp_path, files, line, same, words, link):
         (work / "other").hardlink_to(work / same)
     before = {path: path.read_bytes() for path in work.iterdir()}
     program, *arguments = [other if argument == "other" else argument for argument in line.split()]
-    done = call(program, *arguments, cwd=work)
-    assert done.returncode == 1, done.stderr
-    assert words.replace("other", other) in done.stderr
-    assert "rows, " not in done.stderr
+    completed = call(program, *arguments, cwd=work)
+    assert completed.returncode == 1, completed.stderr
+    assert words.replace("other", other) in completed.stderr
+    assert "rows, " not in completed.stderr
     assert {path: path.read_bytes() for path in work.iterdir()} == before
 
 
 def test_new_files_of_one_name_and_streams(tmp_path, files):
     work = Case(tmp_path, files).work
-    done = call("train", "--checkpoint", "./m.mcb", "train.svm", "m.mcb", cwd=work)
-    assert (done.returncode, "--checkpoint names the model file" in done.stderr) == (1, True)
+    completed = call("train", "--checkpoint", "./m.mcb", "train.svm", "m.mcb", cwd=work)
+    assert (completed.returncode, "--checkpoint names the model file" in completed.stderr) == (
+        1,
+        True,
+    )
     text = (work / "test.svm").read_text()
     with open(work / "test.svm") as stdin:
         line = [*command("predict"), "-", "known.mcb", "test.svm"]
-        done = subprocess.run(
+        completed = subprocess.run(
             line, cwd=work, stdin=stdin, capture_output=True, text=True, env=environment()
         )
-    assert done.returncode == 1
-    assert "the output file test.svm is also the test file" in done.stderr
+    assert completed.returncode == 1
+    assert "the output file test.svm is also the test file" in completed.stderr
     assert (work / "test.svm").read_text() == text
 
 
@@ -537,9 +540,9 @@ def test_long_names(tmp_path, files, n, letter):
 
 def test_a_folder_of_no_name(tmp_path, files):
     case = Case(tmp_path, files)
-    done = case.train(model="new/")
-    assert (done.returncode, case.new()) == (4, set())
-    assert "new/: the name of the model file is empty or ends in a slash" in done.stderr
+    completed = case.train(model="new/")
+    assert (completed.returncode, case.new()) == (4, set())
+    assert "new/: the name of the model file is empty or ends in a slash" in completed.stderr
 
 
 def test_checkpoint_of_python_removes_files_of_ours_only(tmp_path, files):

@@ -51,9 +51,9 @@ def test_the_blocker_blocks():
 @pytest.mark.parametrize("options", [[], ["-b", "1"], ["-d", "1"], ["-j", "2"]])
 def test_predict(files, tmp_path, options):
     arguments = [*options, files / "test.svm", files / "model.mcb"]
-    done = blocked("predict", *arguments, "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Accuracy = ")
+    completed = blocked("predict", *arguments, "out", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.startswith("Accuracy = ")
     assert (tmp_path / "out").read_text() == call("predict", *arguments, "-").stdout
 
 
@@ -62,10 +62,10 @@ def test_predict_sparse(tmp_path):
     X[np.arange(2000), np.arange(2000) % 50] = np.arange(2000) % 7 - 3.0
     X[7, 8999] = 1
     write_svm(tmp_path / "t.svm", X, np.arange(2000) % 2)
-    done = call("train", "-n", 10, "t.svm", cwd=tmp_path)
-    assert "(sparse)" in done.stderr, "the test must see a file that is not read as dense rows"
-    done = blocked("predict", "-d", 1, "t.svm", "t.svm.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = call("train", "-n", 10, "t.svm", cwd=tmp_path)
+    assert "(sparse)" in completed.stderr, "the test must see a file that is not read as dense rows"
+    completed = blocked("predict", "-d", 1, "t.svm", "t.svm.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
     assert (tmp_path / "out").read_text() == call(
         "predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path
     ).stdout
@@ -73,18 +73,18 @@ def test_predict_sparse(tmp_path):
 
 def test_info(files, tmp_path):
     for options in ([], ["--json"]):
-        done = blocked("info", *options, files / "model.mcb", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert done.stdout == call("info", *options, files / "model.mcb").stdout
-    assert json.loads(done.stdout)["n_learners"] == 30
+        completed = blocked("info", *options, files / "model.mcb", cwd=tmp_path)
+        assert completed.returncode == 0, completed.stderr
+        assert completed.stdout == call("info", *options, files / "model.mcb").stdout
+    assert json.loads(completed.stdout)["n_learners"] == 30
 
 
 def test_convert(files, tmp_path):
     for form in ("mcb", "json", "text"):
-        done = blocked(
+        completed = blocked(
             "convert", "--to", form, "--rounds", 4, files / "model.mcb", f"m.{form}", cwd=tmp_path
         )
-        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert (completed.returncode, completed.stdout, completed.stderr) == (0, "", "")
     assert (
         call("info", "--dump", "json", tmp_path / "m.mcb").stdout
         == (tmp_path / "m.json").read_text()
@@ -173,11 +173,11 @@ def test_sparse_rows_and_cross_validation_alone(tmp_path):
 @pytest.mark.part(3)
 def test_help_and_usage_errors_need_no_package_at_all(program, arguments):
     """They answer at once, as nothing is imported for them."""
-    done = blocked(
+    completed = blocked(
         program,
         *arguments.split(),
         blocker=blocker(["numpy", "scipy", "sklearn", "pymcboost._kernels"]),
     )
-    assert "blocked" not in done.stderr
+    assert "blocked" not in completed.stderr
     fine = arguments in ("--help", "--version")
-    assert (done.returncode, bool(done.stdout)) == (0 if fine else 1, fine)
+    assert (completed.returncode, bool(completed.stdout)) == (0 if fine else 1, fine)

@@ -128,13 +128,13 @@ def test_wrong_labels_to_write(tmp_path, y):
 def test_programs_do_what_python_does(lists, tmp_path):
     folder, X, Y = lists
     more = ["--decision-threshold", 0.4, "--metric", "hamming_loss"]
-    done = call(
+    completed = call(
         "train", *TRAIN, *more, "-P", folder / "test.svm", folder / "train.svm", tmp_path / "m.mcb"
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert (
-        "200 rows, 6 features, 5 labels" in done.stderr
-        and "best validation hamming_loss" in done.stderr
+        "200 rows, 6 features, 5 labels" in completed.stderr
+        and "best validation hamming_loss" in completed.stderr
     )
     model = load_model(tmp_path / "m.mcb")
     ours = VectorTreeBoostClassifier(
@@ -143,12 +143,12 @@ def test_programs_do_what_python_does(lists, tmp_path):
     ours.fit(X[:200], Y[:200])
     assert model.classes_.tolist() == NAMES.tolist() and model.link == "sigmoid"
     np.testing.assert_array_equal(model.raw_scores(X), ours.decision_function(X))
-    done = call("predict", folder / "test.svm", tmp_path / "m.mcb", tmp_path / "out")
+    completed = call("predict", folder / "test.svm", tmp_path / "m.mcb", tmp_path / "out")
     given = ours.predict(X[200:])
     assert (tmp_path / "out").read_text() == "".join(
         f"{','.join(map(str, NAMES[row > 0]))}\n" for row in given
     )
-    facts = dict(line.split(" = ") for line in done.stdout.splitlines())
+    facts = dict(line.split(" = ") for line in completed.stdout.splitlines())
     whole = (given == Y[200:]).all(axis=1).sum()
     assert facts["Exact match"] == f"{whole}% ({whole}/100)"
     np.testing.assert_allclose(
@@ -183,47 +183,53 @@ def test_programs_do_what_python_does(lists, tmp_path):
 def test_adaboost_mh_reads_lists_where_it_is_told_to(lists, tmp_path):
     (folder, X, Y), algorithm = lists, "adaboost-mh"
     more = ["--multilabel", "-n", 9, "--decision-threshold", 0.4]
-    done = call("train", "-a", algorithm, *more, folder / "train.svm", tmp_path / "m.mcb")
-    assert done.returncode == 0, done.stderr
+    completed = call("train", "-a", algorithm, *more, folder / "train.svm", tmp_path / "m.mcb")
+    assert completed.returncode == 0, completed.stderr
     ours = get_class(algorithm)(n_estimators=9, decision_threshold=0.4).fit(X[:200], Y[:200])
     model = load_model(tmp_path / "m.mcb")
     assert model.classes_.tolist() == NAMES.tolist() and model.link == "sigmoid"
     np.testing.assert_array_equal(model.predict(X), ours.predict(X))
-    done = call("train", "-a", algorithm, folder / "train.svm", tmp_path / "n.mcb")
-    assert done.returncode and "lists several labels" in done.stderr
-    assert "or --multilabel and -a adaboost-mh" in done.stderr
-    done = call("train", "-a", "samme", "--multilabel", folder / "train.svm", tmp_path / "n.mcb")
+    completed = call("train", "-a", algorithm, folder / "train.svm", tmp_path / "n.mcb")
+    assert completed.returncode and "lists several labels" in completed.stderr
+    assert "or --multilabel and -a adaboost-mh" in completed.stderr
+    completed = call(
+        "train", "-a", "samme", "--multilabel", folder / "train.svm", tmp_path / "n.mcb"
+    )
     assert (
-        done.returncode
-        and "--multilabel works with -a adaboost-mh and -a vector-tree" in done.stderr
+        completed.returncode
+        and "--multilabel works with -a adaboost-mh and -a vector-tree" in completed.stderr
     )
 
 
 def test_labels_that_a_model_does_not_know(lists, tmp_path):
     folder, _, _ = lists
     (tmp_path / "new.svm").write_text("4,5,6 1:1\n 2:1\n")
-    done = call(
+    completed = call(
         "train", *TRAIN, "-P", tmp_path / "new.svm", folder / "train.svm", tmp_path / "m.mcb"
     )
     assert (
-        done.returncode == 0
-        and "2 labels that the training file does not have, left out" in done.stderr
+        completed.returncode == 0
+        and "2 labels that the training file does not have, left out" in completed.stderr
     )
-    done = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
-    assert "Exact match = " in done.stdout and "(2/2)" not in done.stdout
+    completed = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
+    assert "Exact match = " in completed.stdout and "(2/2)" not in completed.stdout
     assert (
-        "1 of 2 rows has a label" in done.stderr and "(5, 6); they count as errors" in done.stderr
+        "1 of 2 rows has a label" in completed.stderr
+        and "(5, 6); they count as errors" in completed.stderr
     )
     (tmp_path / "new.svm").write_text(
         "".join(f"{','.join(map(str, range(20, 60)))} 1:{i}\n" for i in range(9))
     )
-    done = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
-    assert "9 of 9 rows have a label" in done.stderr and "(20, 21, 22, 23, 24, ...)" in done.stderr
+    completed = call("predict", tmp_path / "new.svm", tmp_path / "m.mcb", tmp_path / "out")
+    assert (
+        "9 of 9 rows have a label" in completed.stderr
+        and "(20, 21, 22, 23, 24, ...)" in completed.stderr
+    )
     wrong = (
         sum(len(line.split(",")) for line in (tmp_path / "out").read_text().splitlines() if line)
         + 9 * 40
     )
-    assert f"Hamming loss = {wrong / (9 * 45):.6g}\n" in done.stdout
+    assert f"Hamming loss = {wrong / (9 * 45):.6g}\n" in completed.stdout
 
 
 @pytest.mark.parametrize(
@@ -231,21 +237,21 @@ def test_labels_that_a_model_does_not_know(lists, tmp_path):
     [(["-w4", 2], "they do not work with -w<label>")],
 )
 def test_what_is_for_one_label(lists, arguments, message):
-    done = call("train", *TRAIN, *arguments, lists[0] / "train.svm", cwd=lists[0])
-    assert done.returncode and message in done.stderr
+    completed = call("train", *TRAIN, *arguments, lists[0] / "train.svm", cwd=lists[0])
+    assert completed.returncode and message in completed.stderr
 
 
 @pytest.mark.parametrize("option", ["--stream", "--report"])
 def test_answers_that_are_for_one_label(lists, tmp_path, option):
     folder, _, _ = lists
     assert call("train", *TRAIN, folder / "train.svm", tmp_path / "m.mcb").returncode == 0
-    done = call("predict", option, folder / "test.svm", tmp_path / "m.mcb", "-")
-    assert done.returncode and f"{option} is for one label" in done.stderr
+    completed = call("predict", option, folder / "test.svm", tmp_path / "m.mcb", "-")
+    assert completed.returncode and f"{option} is for one label" in completed.stderr
     (tmp_path / "one.svm").write_text("1 1:1\n2 1:2\n")
-    done = call("train", "-a", "vector-tree", folder / "train.svm", tmp_path / "n.mcb")
-    assert done.returncode and "lists several labels" in done.stderr
-    done = call("train", *TRAIN, "-v", 0, tmp_path / "one.svm", tmp_path / "n.mcb")
-    assert done.returncode
+    completed = call("train", "-a", "vector-tree", folder / "train.svm", tmp_path / "n.mcb")
+    assert completed.returncode and "lists several labels" in completed.stderr
+    completed = call("train", *TRAIN, "-v", 0, tmp_path / "one.svm", tmp_path / "n.mcb")
+    assert completed.returncode
 
 
 def folds(X, Y, n, **params):
@@ -274,10 +280,10 @@ def folds(X, Y, n, **params):
 
 def test_cross_validation(lists):
     folder, X, Y = lists
-    done = call("train", *TRAIN, "-v", 4, "--curve", folder / "train.svm", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    completed = call("train", *TRAIN, "-v", 4, "--curve", folder / "train.svm", cwd=folder)
+    assert completed.returncode == 0, completed.stderr
     whole, found = folds(X[:200], Y[:200], 4, n_estimators=20)
-    text = done.stdout.splitlines()
+    text = completed.stdout.splitlines()
     assert text[0] == f"Cross Validation Exact Match = {100 * whole:g}%"
     assert text[1].startswith(f"Cross Validation Hamming Loss = {found[:, 0].mean():.4g} +- ")
     assert text[2].startswith(f"Cross Validation Cross-entropy = {found[:, 1].mean():.4g} +- ")
@@ -289,15 +295,15 @@ def test_cross_validation(lists):
     assert text[8] == "rounds hamming_loss deviation cross_entropy deviation" and len(text) == 29
     last = [float(word) for word in text[-1].split()]
     np.testing.assert_allclose(last[1::2], found.mean(axis=0)[:2], rtol=1e-5)
-    done = call("train", *TRAIN, "-v", 201, folder / "train.svm", cwd=folder)
-    assert done.returncode and "there are only 200 rows" in done.stderr
+    completed = call("train", *TRAIN, "-v", 201, folder / "train.svm", cwd=folder)
+    assert completed.returncode and "there are only 200 rows" in completed.stderr
 
 
 def test_a_search(lists, tmp_path):
     folder, X, Y = lists
     options = ["-a", "vector-tree", "--loss", "logistic", "-v", 3, "-p", 1, "-q"]
     more = ["-n", "3,20", "--best-by", "log_loss"]
-    done = call(
+    completed = call(
         "tune",
         *options,
         *more,
@@ -306,12 +312,12 @@ def test_a_search(lists, tmp_path):
         folder / "train.svm",
         tmp_path / "m.mcb",
     )
-    assert done.returncode == 0, done.stderr
-    best, other = (line.split() for line in done.stdout.splitlines()[1:3])
+    assert completed.returncode == 0, completed.stderr
+    best, other = (line.split() for line in completed.stdout.splitlines()[1:3])
     for line, n in ((best, 20), (other, 3)):
         found = folds(X[:200], Y[:200], 3, n_estimators=n)[1].mean(axis=0)
         np.testing.assert_allclose([float(word) for word in line[0:8:2]], found[:4], rtol=1e-3)
-    assert done.stdout.splitlines()[-1] == "Best: --n-estimators 20"
+    assert completed.stdout.splitlines()[-1] == "Best: --n-estimators 20"
     assert (
         call(
             "train", *options[:4], "-q", "-n", 20, folder / "train.svm", tmp_path / "same.mcb"
@@ -337,11 +343,11 @@ def test_a_search_by_metrics_of_labels(lists, tmp_path, by):
         "--decision-threshold",
         "0.35,0.6",
     ]
-    done = call(
+    completed = call(
         "tune", *options, "-n", 10, "--best-by", by, folder / "train.svm", "m.mcb", cwd=tmp_path
     )
-    assert done.returncode == 0, done.stderr
-    head, best, other = (line.split() for line in done.stdout.splitlines()[:3])
+    assert completed.returncode == 0, completed.stderr
+    head, best, other = (line.split() for line in completed.stdout.splitlines()[:3])
     at = head.index(by)
     assert (
         float(best[at]) < float(other[at])
@@ -356,11 +362,11 @@ def test_a_search_by_metrics_of_labels(lists, tmp_path, by):
 def test_metrics_of_labels_are_for_lists(tmp_path):
     (tmp_path / "one.svm").write_text("1 1:1\n2 1:2\n" * 4)
     files = tmp_path / "one.svm", tmp_path / "m.mcb"
-    done = call("tune", "-a", "vector-tree", "-n", "2,3", "--best-by", "f1_micro", *files)
+    completed = call("tune", "-a", "vector-tree", "-n", "2,3", "--best-by", "f1_micro", *files)
     assert (
-        done.returncode
+        completed.returncode
         and "f1_micro does not work with single-label rows; use one of error, log_loss"
-        in done.stderr
+        in completed.stderr
     )
 
 
@@ -368,15 +374,15 @@ def test_a_search_of_other_algorithms(lists, tmp_path):
     folder = lists[0]
     outputs = ["--results", tmp_path / "r.csv", folder / "train.svm", tmp_path / "m.mcb"]
     options = ["-v", 3, "-p", 1, "-q", "-n", "2,4", *outputs]
-    done = call("tune", "-a", "adaboost-mh", "--multilabel", *options)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1].startswith("Best: --n-estimators ")
-    done = call("tune", "-a", "samme", "--multilabel", *options)
-    assert done.returncode and "--multilabel works with -a adaboost-mh" in done.stderr
-    done = call("tune", "-a", "vector-tree", "--loss", "softmax,logistic", *options)
-    assert done.returncode and "search them separately" in done.stderr
-    done = call("tune", "-a", "vector-tree", *options)
-    assert done.returncode and "lists several labels" in done.stderr
+    completed = call("tune", "-a", "adaboost-mh", "--multilabel", *options)
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.splitlines()[-1].startswith("Best: --n-estimators ")
+    completed = call("tune", "-a", "samme", "--multilabel", *options)
+    assert completed.returncode and "--multilabel works with -a adaboost-mh" in completed.stderr
+    completed = call("tune", "-a", "vector-tree", "--loss", "softmax,logistic", *options)
+    assert completed.returncode and "search them separately" in completed.stderr
+    completed = call("tune", "-a", "vector-tree", *options)
+    assert completed.returncode and "lists several labels" in completed.stderr
 
 
 def test_measures_are_the_metrics_of_the_history():

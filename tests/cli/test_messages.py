@@ -49,18 +49,18 @@ def test_training_says_what_is_wrong(tmp_path, line, said):
         (tmp_path / name).write_text(text)
     if "sparse.svm" in line:
         (tmp_path / "sparse.svm").write_text(SPARSE)
-    done = call(
+    completed = call(
         "train", *(["-n", 3] if "-n" not in line.split() else []), *line.split(), cwd=tmp_path
     )
-    assert said in done.stderr
+    assert said in completed.stderr
 
 
 def test_predict_says_which_features_are_dropped(files, tmp_path):
     (tmp_path / "t.svm").write_text("2 1:1 9:1\n")
-    done = call("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
+    completed = call("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
     assert (
         "t.svm: ignoring features beyond the 5 of the model (largest index 9 at line 1)\n"
-        in done.stderr
+        in completed.stderr
     )
 
 

@@ -18,14 +18,14 @@ from pymcboost.cli.package import main
 def test_version_and_show(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"pymcboost {__version__}\n"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-m", "pymcboost", "--version", "--show"],
         env=environment(),
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    shown = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert (completed.returncode, completed.stderr) == (0, "")
+    shown = dict(line.split(maxsplit=1) for line in completed.stdout.splitlines())
     assert (
         shown["pymcboost"].startswith(__version__)
         and shown["Python"].split()[1][:-1] == sys.version.split()[0]
@@ -100,10 +100,10 @@ def test_the_form_for_bugs_asks_for_it(project_root):
 def test_show_says_where_kernels_cannot_be_imported():
     start = "import sys; sys.modules['pymcboost._kernels'] = None\n"
     code = start + "from pymcboost.cli.package import main; main(['--show'])"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True
     )
-    assert re.search(r"^kernels +cannot be imported: ", done.stdout, re.M), done.stderr
+    assert re.search(r"^kernels +cannot be imported: ", completed.stdout, re.M), completed.stderr
 
 
 @pytest.mark.parametrize("arguments", [[], ["more"]])

@@ -41,8 +41,8 @@ def test_the_same_bytes_as_from_csv(tmp_path, columns):
     write(tmp_path / "t.parquet", columns)
     as_csv(tmp_path / "t.csv", columns)
     for name in ("t.parquet", "t.csv"):
-        done = call("train", "-n", 9, name, f"{name}.mcb", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        completed = call("train", "-n", 9, name, f"{name}.mcb", cwd=tmp_path)
+        assert completed.returncode == 0, completed.stderr
     assert (tmp_path / "t.parquet.mcb").read_bytes() == (tmp_path / "t.csv.mcb").read_bytes()
     model = load_model(tmp_path / "t.parquet.mcb")
     assert model.feature_names == [*"abc", "whole", "flag", "missing"]
@@ -63,7 +63,7 @@ def test_kinds_of_labels(tmp_path, columns):
         ("text", texts),
     ):
         write(tmp_path / name, {**columns, "kind": labels})
-        done = call(
+        completed = call(
             "train",
             "-q",
             "-n",
@@ -76,7 +76,7 @@ def test_kinds_of_labels(tmp_path, columns):
             f"{name}.mcb",
             cwd=tmp_path,
         )
-        assert done.returncode == 0, done.stderr
+        assert completed.returncode == 0, completed.stderr
     assert load_model(tmp_path / "int.mcb").classes_.tolist() == [0, 1, 2]
     assert (tmp_path / "dictionary.mcb").read_bytes() == (tmp_path / "text.mcb").read_bytes()
 
@@ -96,22 +96,23 @@ def test_long_labels(tmp_path):
     for kind in (arrow.int64(), arrow.float64()):
         labels = arrow.array([2**53, 2**53, 7]).cast(kind)
         write(tmp_path / "t.parquet", {"kind": labels, **features})
-        done = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
-        assert f"2 classes (7: 1, {2**53}: 2)" in done.stderr, done.stderr
+        completed = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
+        assert f"2 classes (7: 1, {2**53}: 2)" in completed.stderr, completed.stderr
         for beyond in (2**53 + 2, 2**60):
             write(
                 tmp_path / "t.parquet",
                 {"kind": arrow.array([beyond, 7, 7]).cast(kind, safe=False), **features},
             )
-            done = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
-            assert done.returncode == 2 and f"t.parquet: label '{beyond}" in done.stderr, (
-                done.stderr
-            )
+            completed = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
+            assert (
+                completed.returncode == 2 and f"t.parquet: label '{beyond}" in completed.stderr
+            ), completed.stderr
     write(tmp_path / "t.parquet", {"kind": arrow.array([1e300, 7.0, 7.0]), **features})
-    done = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
+    completed = call("train", "-n", 2, "t.parquet", cwd=tmp_path)
     assert (
-        done.returncode == 2 and f"t.parquet: label '{int(1e300)!s:.37}...' is out" in done.stderr
-    ), done.stderr
+        completed.returncode == 2
+        and f"t.parquet: label '{int(1e300)!s:.37}...' is out" in completed.stderr
+    ), completed.stderr
 
 
 def test_truth_values_and_decimals_are_numbers(tmp_path, columns):
@@ -131,8 +132,8 @@ def test_truth_values_and_decimals_are_numbers(tmp_path, columns):
 
 def test_standard_input_and_validation_file(tmp_path, columns):
     write(tmp_path / "t.parquet", columns)
-    done = call("train", "-n", 4, "-P", "t.parquet", "t.parquet", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 0 and "validation error" in done.stderr
+    completed = call("train", "-n", 4, "-P", "t.parquet", "t.parquet", "m.mcb", cwd=tmp_path)
+    assert completed.returncode == 0 and "validation error" in completed.stderr
     arguments = [*command("train"), "--format", "parquet", "-q", "-n", "4", "-", "p.mcb"]
     with open(tmp_path / "t.parquet", "rb") as stream:
         subprocess.run(arguments, stdin=stream, check=True, cwd=tmp_path, env=environment())
@@ -160,8 +161,8 @@ def test_categories_are_those_of_csv(tmp_path, columns):
         "whole,a",
     ]
     for name in ("t.parquet", "dictionary.parquet", "t.csv"):
-        done = call("train", *options, "-P", name, name, f"{name}.mcb", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        completed = call("train", *options, "-P", name, name, f"{name}.mcb", cwd=tmp_path)
+        assert completed.returncode == 0, completed.stderr
     found = {
         (tmp_path / f"{name}.mcb").read_bytes()
         for name in ("t.parquet", "dictionary.parquet", "t.csv")
@@ -175,9 +176,9 @@ def test_categories_are_those_of_csv(tmp_path, columns):
         for name in ("t.csv", "t.parquet")
     ]
     assert outs[0] == outs[1] != ""
-    done = call("train", "-a", "vector-tree", "t.parquet", cwd=tmp_path)
-    assert done.returncode == 2 and "column 'a' has 'green' in row 2; " in done.stderr
-    assert "--categorical-features a (not with hingeboost)" in done.stderr
+    completed = call("train", "-a", "vector-tree", "t.parquet", cwd=tmp_path)
+    assert completed.returncode == 2 and "column 'a' has 'green' in row 2; " in completed.stderr
+    assert "--categorical-features a (not with hingeboost)" in completed.stderr
     arguments = [*options, "--categorical-features", "c,d", "t.parquet", "m.mcb"]
     assert "there is no column 'd'" in call("train", *arguments, cwd=tmp_path).stderr
 
@@ -230,8 +231,8 @@ def test_what_is_refused(tmp_path, columns):
             "the training file and the validation file must be of the same kind",
         ),
     ):
-        done = call("train", "-n", 3, *arguments, cwd=tmp_path)
-        assert done.returncode == status and message in done.stderr, done.stderr
+        completed = call("train", "-n", 3, *arguments, cwd=tmp_path)
+        assert completed.returncode == status and message in completed.stderr, completed.stderr
     closed = [
         "bash",
         "-c",
@@ -244,8 +245,12 @@ def test_what_is_refused(tmp_path, columns):
         "-",
         "m.mcb",
     ]
-    done = subprocess.run(closed, cwd=tmp_path, env=environment(), capture_output=True, text=True)
-    assert done.returncode == 4 and "standard input is closed" in done.stderr, done.stderr
+    completed = subprocess.run(
+        closed, cwd=tmp_path, env=environment(), capture_output=True, text=True
+    )
+    assert completed.returncode == 4 and "standard input is closed" in completed.stderr, (
+        completed.stderr
+    )
     assert not list(tmp_path.glob("*.mcb"))
 
 
@@ -253,11 +258,11 @@ def test_without_pyarrow_the_message_says_what_to_install(tmp_path, columns):
     write(tmp_path / "t.parquet", columns)
     train = "from pymcboost.cli.train import main\nsys.argv[1:] = ['t.parquet']\nsys.exit(main())"
     code = f"{blocker(['pyarrow'])}\n{train}"
-    done = run_python(code, cwd=tmp_path)
-    assert done.returncode == 2
+    completed = run_python(code, cwd=tmp_path)
+    assert completed.returncode == 2
     assert (
-        "Parquet files need pandas and pyarrow" in done.stderr
-        and "pymcboost[parquet]" in done.stderr
+        "Parquet files need pandas and pyarrow" in completed.stderr
+        and "pymcboost[parquet]" in completed.stderr
     )
 
 
@@ -266,5 +271,7 @@ def test_prediction_needs_pandas_but_no_estimator(tmp_path, columns):
     assert call("train", "-q", "-n", 4, "t.parquet", "m.mcb", cwd=tmp_path).returncode == 0
     names = ["sklearn", "scipy", "joblib", "pymcboost.training.parameters"]
     code = f"{blocker(names)}\nfrom pymcboost.cli.predict import main\nsys.exit(main(['t.parquet', 'm.mcb', 'out']))"
-    done = run_python(code, cwd=tmp_path)
-    assert done.returncode == 0 and done.stdout.startswith("Accuracy = "), done.stderr
+    completed = run_python(code, cwd=tmp_path)
+    assert completed.returncode == 0 and completed.stdout.startswith("Accuracy = "), (
+        completed.stderr
+    )

@@ -20,12 +20,14 @@ def test_models_on_standard_output(tmp_path, files, path):
     assert call("train", "-n", 4, "train.svm", "m.mcb", cwd=work).returncode == 0
     for training, feed in (("train.svm", ""), *[("-", "< train.svm")] * (path == "-")):
         line = f"{shlex.join(command('train'))} -n 4 {training} {path} 3>&1 {feed}"
-        done = subprocess.run(["sh", "-c", line], cwd=work, capture_output=True, env=environment())
-        assert done.returncode == 0, done.stderr
-        assert done.stdout == (work / "m.mcb").read_bytes()
+        completed = subprocess.run(
+            ["sh", "-c", line], cwd=work, capture_output=True, env=environment()
+        )
+        assert completed.returncode == 0, completed.stderr
+        assert completed.stdout == (work / "m.mcb").read_bytes()
         size = (work / "m.mcb").stat().st_size
         shown = "<stdout>" if path != "/dev/fd/3" else path
-        assert f"{shown}: {size:,} bytes (list)\n" in done.stderr.decode()
+        assert f"{shown}: {size:,} bytes (list)\n" in completed.stderr.decode()
     assert {entry.name for entry in work.iterdir()} == {
         "train.svm",
         "test.svm",
@@ -39,8 +41,8 @@ def test_a_table_goes_to_standard_output_as_well(tmp_path, files):
     options = ["-n", "4", "--layout", "interval", "train.svm"]
     assert call("train", *options, "m.mcb", cwd=work).returncode == 0
     line = [*command("train"), *options, "-"]
-    done = subprocess.run(line, cwd=work, capture_output=True, env=environment())
-    assert done.stdout == (work / "m.mcb").read_bytes()
+    completed = subprocess.run(line, cwd=work, capture_output=True, env=environment())
+    assert completed.stdout == (work / "m.mcb").read_bytes()
 
 
 @pytest.mark.parametrize("path", ["-", "/dev/stdout"])
@@ -48,7 +50,7 @@ def test_a_model_whose_reader_has_gone_is_saved(tmp_path, files, path):
     case = Case(tmp_path, files)
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(
+    completed = subprocess.run(
         [
             *command("train"),
             "-a",
@@ -67,12 +69,12 @@ def test_a_model_whose_reader_has_gone_is_saved(tmp_path, files, path):
         text=True,
     )
     os.close(writer)
-    assert done.returncode == 4
+    assert completed.returncode == 4
     (name,) = case.new()
     assert re.fullmatch(r"train-[0-9a-f]{8}\.mcb", name)
     assert (
         f"error: {path}: Broken pipe; the model was saved as {case.work / name} instead\n"
-        in done.stderr
+        in completed.stderr
     )
     case.real = case.work / name
     assert is_new(case, "`mcboost-train`")
@@ -96,12 +98,12 @@ def test_streams_that_no_model_goes_to_are_refused_before_the_rows(tmp_path, fil
     work = Case(tmp_path, files).work
     master, terminal = os.openpty()
     line = [*command("train"), "train.svm", "-"]
-    done = subprocess.run(
+    completed = subprocess.run(
         line, cwd=work, env=environment(), stdout=terminal, stderr=subprocess.PIPE, text=True
     )
     os.close(master), os.close(terminal)
-    assert (done.returncode, "rows, " in done.stderr) == (1, False)
-    assert "- is a terminal; name a file" in done.stderr
+    assert (completed.returncode, "rows, " in completed.stderr) == (1, False)
+    assert "- is a terminal; name a file" in completed.stderr
     for more, words in (
         (">&-", "-: is closed, so the model file would be lost"),
         ("/dev/fd/77", "Bad file"),
@@ -109,11 +111,11 @@ def test_streams_that_no_model_goes_to_are_refused_before_the_rows(tmp_path, fil
         line = shlex.join([*command("train"), "train.svm"]) + (
             " /dev/fd/77" if "77" in more else f" - {more}"
         )
-        done = subprocess.run(
+        completed = subprocess.run(
             ["sh", "-c", line], cwd=work, env=environment(), capture_output=True, text=True
         )
-        assert (done.returncode, words in done.stderr, "rows, " in done.stderr) == (
+        assert (completed.returncode, words in completed.stderr, "rows, " in completed.stderr) == (
             4,
             True,
             False,
-        ), done.stderr
+        ), completed.stderr

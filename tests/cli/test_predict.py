@@ -36,13 +36,13 @@ def table(text):
 
 def test_labels_and_accuracy(files, tmp_path, scored):
     model, data, _, _ = scored
-    done = run("predict", files / "test.svm", files / "model.mcb", "out.txt", cwd=tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+    completed = run("predict", files / "test.svm", files / "model.mcb", "out.txt", cwd=tmp_path)
+    assert (completed.returncode, completed.stderr) == (0, "")
     predicted = model.predict(data.X)
     assert (tmp_path / "out.txt").read_text() == "".join(f"{label}\n" for label in predicted)
     hits = int((predicted == data.y).sum())
     assert 30 < hits < 60, "the test should see both hits and errors"
-    assert done.stdout == f"Accuracy = {100 * hits / 60:g}% ({hits}/60) (classification)\n"
+    assert completed.stdout == f"Accuracy = {100 * hits / 60:g}% ({hits}/60) (classification)\n"
 
 
 def test_accuracy_in_libsvms_six_digits(capsys, files, tmp_path, scored):
@@ -58,10 +58,10 @@ def test_accuracy_in_libsvms_six_digits(capsys, files, tmp_path, scored):
     ("option", "which"), [("-d", 2), ("--decision-values", 2), ("-b", 3), ("--probability", 3)]
 )
 def test_values_equal_python_to_the_last_bit(files, tmp_path, scored, option, which):
-    done = call(
+    completed = call(
         "predict", option, 1, files / "test.svm", files / "model.mcb", "out.txt", cwd=tmp_path
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     first, labels, values = table((tmp_path / "out.txt").read_text())
     assert first == "labels -1 2 7"
     assert labels == scored[0].predict(scored[1].X).tolist()
@@ -88,10 +88,10 @@ def test_options_that_leave_the_labels_alone(files, tmp_path, option):
 
 def test_standard_streams(files, tmp_path, scored):
     text = (files / "test.svm").read_text()
-    done = run("predict", "-", files / "model.mcb", "-", cwd=tmp_path, stdin=text)
-    assert done.returncode == 0
-    assert done.stdout == "".join(f"{label}\n" for label in scored[0].predict(scored[1].X))
-    assert done.stderr.startswith("Accuracy = "), "the accuracy must not mix with predictions"
+    completed = run("predict", "-", files / "model.mcb", "-", cwd=tmp_path, stdin=text)
+    assert completed.returncode == 0
+    assert completed.stdout == "".join(f"{label}\n" for label in scored[0].predict(scored[1].X))
+    assert completed.stderr.startswith("Accuracy = "), "the accuracy must not mix with predictions"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -113,43 +113,43 @@ def test_unknown_labels_count_as_errors(files, tmp_path, scored):
     model, data, _, _ = scored
     labels = [40, 41, *model.predict(data.X[2:10])]
     write_svm(tmp_path / "t.svm", data.X[:10], labels)
-    done = call("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 0
-    assert done.stdout == "Accuracy = 80% (8/10) (classification)\n"
+    completed = call("predict", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 0
+    assert completed.stdout == "Accuracy = 80% (8/10) (classification)\n"
     message = (
         "2 of 10 rows have a label that the model does not know (40, 41); they count as errors"
     )
-    assert f"mcboost-predict: {message}\n" in done.stderr
+    assert f"mcboost-predict: {message}\n" in completed.stderr
     quiet = call("predict", "-q", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
-    assert (quiet.stdout, quiet.stderr) == (done.stdout, "")
+    assert (quiet.stdout, quiet.stderr) == (completed.stdout, "")
 
 
 def test_unlabelled_rows_are_predicted(files, tmp_path, scored):
     model, data, _, _ = scored
     predicted = model.predict(data.X)
     write_svm(tmp_path / "some.svm", data.X[:10], [None, None, *predicted[2:10]])
-    done = call("predict", "some.svm", files / "model.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 0
-    assert done.stdout == "Accuracy = 100% (8/8) (classification)\n"
-    assert "2 of 10 rows have no label" in done.stderr
+    completed = call("predict", "some.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 0
+    assert completed.stdout == "Accuracy = 100% (8/8) (classification)\n"
+    assert "2 of 10 rows have no label" in completed.stderr
     assert (tmp_path / "out").read_text().split() == [str(label) for label in predicted[:10]]
     write_svm(tmp_path / "none.svm", data.X[:10], [None] * 10)
-    done = call("predict", "none.svm", files / "model.mcb", "out", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "")
+    completed = call("predict", "none.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert (completed.returncode, completed.stdout) == (0, "")
     assert (tmp_path / "out").read_text().split() == [str(label) for label in predicted[:10]]
 
 
 def test_more_and_fewer_features_than_the_model(files, tmp_path, scored):
     model, data, scores, _ = scored
     write_svm(tmp_path / "more.svm", np.pad(data.X, ((0, 0), (0, 3)), constant_values=9), data.y)
-    done = call("predict", "-d", 1, "more.svm", files / "model.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "features beyond" in done.stderr
+    completed = call("predict", "-d", 1, "more.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 0
+    assert "features beyond" in completed.stderr
     assert np.array_equal(table((tmp_path / "out").read_text())[2], scores)
     write_svm(tmp_path / "fewer.svm", data.X[:, :3], data.y)
-    done = call("predict", "-d", 1, "fewer.svm", files / "model.mcb", "out", cwd=tmp_path)
+    completed = call("predict", "-d", 1, "fewer.svm", files / "model.mcb", "out", cwd=tmp_path)
     message = "fewer.svm: the file has only the features 1 to 3, but the model expects 5; the missing ones count as 0"
-    assert (done.returncode, done.stderr) == (0, f"mcboost-predict: {message}\n")
+    assert (completed.returncode, completed.stderr) == (0, f"mcboost-predict: {message}\n")
     zeroed = data.X.copy()
     zeroed[:, 3:] = 0
     assert np.array_equal(table((tmp_path / "out").read_text())[2], model.raw_scores(zeroed))
@@ -174,10 +174,10 @@ def test_missing_features_are_a_notice_where_the_model_needs_them(tmp_path, base
         # A last value of 0 is in the file, too.
         pairs = "".join(f" {j + base}:{j < d - 1:d}" for j in range(d))
         (tmp_path / "t.svm").write_text(f"1{pairs}\n2\n")
-        done = call("predict", "t.svm", "m.mcb", "out", cwd=tmp_path)
-        assert done.returncode == 0
+        completed = call("predict", "t.svm", "m.mcb", "out", cwd=tmp_path)
+        assert completed.returncode == 0
         notice = f"mcboost-predict: t.svm: the file has {words}, but the model expects 9; the missing ones count as 0\n"
-        assert done.stderr == notice.replace(
+        assert completed.stderr == notice.replace(
             "has only,", f"has only the features {base} to {3 + base},"
         ) * bool(words)
         assert call("predict", "-q", "t.svm", "m.mcb", "out", cwd=tmp_path).stderr == ""
@@ -190,8 +190,8 @@ def test_sparse_rows_score_like_dense_ones(tmp_path):
     )
     y = (X[:, 0] + 1 > X[:, 1:400].sum(axis=1)).astype(int)
     write_svm(tmp_path / "t.svm", X, y)
-    done = call("train", "-n", 10, "t.svm", cwd=tmp_path)
-    assert "(sparse)" in done.stderr, done.stderr
+    completed = call("train", "-n", 10, "t.svm", cwd=tmp_path)
+    assert "(sparse)" in completed.stderr, completed.stderr
     out = call("predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path).stdout
     model = load_model(tmp_path / "t.svm.mcb")
     assert np.array_equal(
@@ -203,13 +203,13 @@ def test_base_zero(files, tmp_path, scored):
     _, data, scores, _ = scored
     write_svm(tmp_path / "zero.svm", data.X, data.y, base=0)
     for base in ("0", "auto"):
-        done = call(
+        completed = call(
             "predict", "-d", 1, "--base", base, "zero.svm", files / "model.mcb", "-", cwd=tmp_path
         )
-        assert np.array_equal(table(done.stdout)[2], scores)
-    done = call("predict", "--base", 1, "zero.svm", files / "model.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "zero.svm:1:" in done.stderr
+        assert np.array_equal(table(completed.stdout)[2], scores)
+    completed = call("predict", "--base", 1, "zero.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 2
+    assert "zero.svm:1:" in completed.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -226,28 +226,34 @@ def test_rounds(files, tmp_path, scored, kind):
     model.save(tmp_path / "m.mcb")
     stages = list(model.staged_decision_function(data.X))
     for rounds in (1, 3, model.n_rounds):
-        done = call(
+        completed = call(
             "predict", "-d", 1, "--rounds", rounds, files / "test.svm", "m.mcb", "-", cwd=tmp_path
         )
-        assert done.returncode == 0, done.stderr
-        assert np.array_equal(table(done.stdout)[2], stages[rounds - 1])
-    done = call("predict", "-d", 1, "--rounds", 0, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
-    assert (table(done.stdout)[2] == model.ensemble.bias).all()
-    done = call(
+        assert completed.returncode == 0, completed.stderr
+        assert np.array_equal(table(completed.stdout)[2], stages[rounds - 1])
+    completed = call(
+        "predict", "-d", 1, "--rounds", 0, files / "test.svm", "m.mcb", "-", cwd=tmp_path
+    )
+    assert (table(completed.stdout)[2] == model.ensemble.bias).all()
+    completed = call(
         "predict", "--rounds", model.n_rounds + 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path
     )
-    assert done.returncode == 1
+    assert completed.returncode == 1
     assert (
-        f"--rounds must be from 0 to {model.n_rounds}, the number of rounds in m.mcb" in done.stderr
+        f"--rounds must be from 0 to {model.n_rounds}, the number of rounds in m.mcb"
+        in completed.stderr
     )
     assert not (tmp_path / "out").exists()
 
 
 def test_rounds_of_an_interval_table(files, tmp_path):
     load_model(files / "model.mcb").save(tmp_path / "m.mcb", layout="interval")
-    done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "m.mcb, an interval table" in done.stderr and "--rounds does not work" in done.stderr
+    completed = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 1
+    assert (
+        "m.mcb, an interval table" in completed.stderr
+        and "--rounds does not work" in completed.stderr
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["multiboost", "multiboost-cw"])
@@ -256,10 +262,11 @@ def test_rounds_of_a_totally_corrective_model(files, tmp_path, algorithm):
     assert (
         call("train", "-q", "-a", algorithm, "-n", 5, train, "m.mcb", cwd=tmp_path).returncode == 0
     )
-    done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 1
+    completed = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 1
     assert (
-        "the model is totally corrective" in done.stderr and "--rounds does not work" in done.stderr
+        "the model is totally corrective" in completed.stderr
+        and "--rounds does not work" in completed.stderr
     )
     assert call("predict", files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
     assert "totally corrective" in call("info", "m.mcb", cwd=tmp_path).stdout
@@ -285,23 +292,23 @@ def test_machines(files, tmp_path, scored, kind):
     )
     model = Model.from_ensemble(machine, [-1, 2, 7])
     model.save(tmp_path / "m.mcb")
-    done = call("predict", "-d", 1, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert np.array_equal(table(done.stdout)[2], model.raw_scores(data.X))
-    done = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 1
+    completed = call("predict", "-d", 1, files / "test.svm", "m.mcb", "-", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    assert np.array_equal(table(completed.stdout)[2], model.raw_scores(data.X))
+    completed = call("predict", "--rounds", 2, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 1
     assert (
-        "m.mcb, a linear or kernel machine" in done.stderr
-        and "--rounds does not work" in done.stderr
+        "m.mcb, a linear or kernel machine" in completed.stderr
+        and "--rounds does not work" in completed.stderr
     )
-    done = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "m.mcb: this model gives no probabilities" in done.stderr
+    completed = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 1
+    assert "m.mcb: this model gives no probabilities" in completed.stderr
     (tmp_path / "nan.svm").write_text("2 1:0.5\n7 2:nan\n")
-    done = call("predict", tmp_path / "nan.svm", "m.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "line 2 has nan for the feature 2" in done.stderr
-    assert "Traceback" not in done.stderr
+    completed = call("predict", tmp_path / "nan.svm", "m.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 2
+    assert "line 2 has nan for the feature 2" in completed.stderr
+    assert "Traceback" not in completed.stderr
     assert not (tmp_path / "out").exists()
 
 
@@ -309,22 +316,22 @@ def test_string_classes(files, tmp_path, blobs):
     X, y = blobs
     names = np.array(["sea bass", "2", "trout"])[np.searchsorted([-1, 2, 7], y)]
     MCBoostClassifier(n_estimators=30).fit(X[:180], names[:180]).save(tmp_path / "fish.mcb")
-    done = call("predict", "-b", 1, files / "test.svm", "fish.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = call("predict", "-b", 1, files / "test.svm", "fish.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
     lines = (tmp_path / "out").read_text().splitlines()
     assert lines[0] == 'labels 2 "sea bass" trout'
     assert {line.rsplit(" ", 3)[0] for line in lines[1:]} == {"2", '"sea bass"', "trout"}
-    assert "40 of 60 rows have a label" in done.stderr and "(-1, 7)" in done.stderr
+    assert "40 of 60 rows have a label" in completed.stderr and "(-1, 7)" in completed.stderr
 
 
 def test_model_without_probabilities(files, tmp_path):
     model = load_model(files / "model.mcb")
     Model.from_ensemble(model.ensemble, model.classes_, link="none").save(tmp_path / "m.mcb")
-    done = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 1
+    completed = call("predict", "-b", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 1
     assert (
-        "m.mcb: this model gives no probabilities" in done.stderr
-        and "use -d 1 for its scores" in done.stderr
+        "m.mcb: this model gives no probabilities" in completed.stderr
+        and "use -d 1 for its scores" in completed.stderr
     )
     assert (
         call("predict", "-d", 1, files / "test.svm", "m.mcb", "out", cwd=tmp_path).returncode == 0
@@ -354,9 +361,9 @@ def test_output_is_replaced_whole_with_the_usual_permissions(files, tmp_path):
 def test_names_of_standard_output(files, tmp_path, scored, path):
     """Into a pipe and into a file, to whose end the output goes; the accuracy goes to standard error."""
     predicted = "".join(f"{label}\n" for label in scored[0].predict(scored[1].X))
-    done = run("predict", files / "test.svm", files / "model.mcb", path)
-    assert (done.returncode, done.stdout) == (0, predicted), done.stderr
-    assert done.stderr.startswith("Accuracy = ")
+    completed = run("predict", files / "test.svm", files / "model.mcb", path)
+    assert (completed.returncode, completed.stdout) == (0, predicted), completed.stderr
+    assert completed.stderr.startswith("Accuracy = ")
     (tmp_path / "out").write_text("before\n")
     with open(tmp_path / "out", "a") as out:
         assert (
@@ -370,13 +377,15 @@ def test_output_to_another_descriptor(files, scored):
     line = shlex.join(
         [*command("predict"), str(files / "test.svm"), str(files / "model.mcb"), "/dev/stderr"]
     )
-    done = subprocess.run(["sh", "-c", line], env=environment(), capture_output=True, text=True)
-    assert done.stderr == "".join(f"{label}\n" for label in scored[0].predict(scored[1].X))
-    assert done.stdout.startswith("Accuracy = ")
-    done = subprocess.run(
+    completed = subprocess.run(
+        ["sh", "-c", line], env=environment(), capture_output=True, text=True
+    )
+    assert completed.stderr == "".join(f"{label}\n" for label in scored[0].predict(scored[1].X))
+    assert completed.stdout.startswith("Accuracy = ")
+    completed = subprocess.run(
         ["sh", "-c", line.replace("stderr", "fd/77")], env=environment(), capture_output=True
     )
-    assert (done.returncode, b"Bad file descriptor" in done.stderr) == (4, True)
+    assert (completed.returncode, b"Bad file descriptor" in completed.stderr) == (4, True)
 
 
 @pytest.mark.parametrize(
@@ -434,8 +443,12 @@ def test_swapped_files_are_told_their_order(capsys, tmp_path):
 
 
 def test_missing_values_for_a_machine_have_file_row_and_feature(files, tmp_path):
-    done = call("train", "-q", "-a", "hingeboost", "-n", 2, files / "train.svm", tmp_path / "m.mcb")
-    assert done.returncode == 0, done.stderr
+    completed = call(
+        "train", "-q", "-a", "hingeboost", "-n", 2, files / "train.svm", tmp_path / "m.mcb"
+    )
+    assert completed.returncode == 0, completed.stderr
     (tmp_path / "t.svm").write_text("1 1:1\n1 1:2 2:nan\n")
-    done = call("predict", tmp_path / "t.svm", tmp_path / "m.mcb", "-")
-    assert done.returncode == 2 and "t.svm: line 2 has nan for the feature 2" in done.stderr
+    completed = call("predict", tmp_path / "t.svm", tmp_path / "m.mcb", "-")
+    assert (
+        completed.returncode == 2 and "t.svm: line 2 has nan for the feature 2" in completed.stderr
+    )

@@ -75,11 +75,11 @@ def run(command, folder):
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path), LC_ALL="C")
     environment["PATH"] = f"{folder / 'bin'}{os.pathsep}{environment['PATH']}"
-    done = subprocess.run(
+    completed = subprocess.run(
         command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
     )
-    assert done.returncode == 0, (command, done.stderr)
-    return done.stdout
+    assert completed.returncode == 0, (command, completed.stderr)
+    return completed.stdout
 
 
 def run_python(text, names, page):
@@ -97,9 +97,9 @@ def run_console(text, folder, in_a_shell):
         command, _, expected = step.partition("\n")
         program, *words = shlex.split(command)
         if program in PROGRAMS and not (in_a_shell or re.search(r"[|<>$&;*]", command)):
-            done = call(PROGRAMS[program], *words, cwd=folder)
-            assert done.returncode == 0, (command, done.stderr)
-            assert done.stdout == expected, command
+            completed = call(PROGRAMS[program], *words, cwd=folder)
+            assert completed.returncode == 0, (command, completed.stderr)
+            assert completed.stdout == expected, command
         else:
             assert run(command, folder) == expected, command
 
@@ -179,10 +179,10 @@ def c_example():
 
 
 def c_prints(program, path):
-    done = subprocess.run(
+    completed = subprocess.run(
         [program, path], capture_output=True, text=True, env=dict(os.environ, LC_ALL="C")
     )
-    return done.returncode, done.stdout, done.stderr
+    return completed.returncode, completed.stdout, completed.stderr
 
 
 @pytest.mark.parametrize("labels", ["integers", "strings"])
@@ -236,5 +236,9 @@ def test_c_example_says_what_is_wrong(c_example, tmp_path):
     ]:
         path = tmp_path / name
         assert c_prints(c_example, path) == (1, "", f"{path}: {message}\n")
-    done = subprocess.run([c_example], capture_output=True, text=True, cwd=tmp_path)
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "usage: score MODEL.mcb\n")
+    completed = subprocess.run([c_example], capture_output=True, text=True, cwd=tmp_path)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (
+        1,
+        "",
+        "usage: score MODEL.mcb\n",
+    )

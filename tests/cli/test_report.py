@@ -20,11 +20,11 @@ def figure(value):
 def test_figures(files, tmp_path, option):
     model = load_model(files / "model.mcb")
     data = load_svmlight(files / "test.svm")
-    done = call(
+    completed = call(
         "predict", "--report", *option, files / "test.svm", files / "model.mcb", "out", cwd=tmp_path
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    accuracy, *lines = done.stdout.splitlines()
+    assert (completed.returncode, completed.stderr) == (0, "")
+    accuracy, *lines = completed.stdout.splitlines()
     plain = call("predict", *option, files / "test.svm", files / "model.mcb", "same", cwd=tmp_path)
     assert accuracy + "\n" == plain.stdout
     assert (tmp_path / "out").read_bytes() == (tmp_path / "same").read_bytes()
@@ -46,7 +46,7 @@ def test_figures(files, tmp_path, option):
     table = [list(map(int, line.split())) for line in lines[7:]]
     assert table == np.column_stack([[-1, 2, 7], confusion_matrix(data.y, predicted)]).tolist()
     streamed = call("predict", "--report", *option, files / "test.svm", files / "model.mcb", "-")
-    assert streamed.stderr == done.stdout
+    assert streamed.stderr == completed.stdout
 
 
 def test_unknown_labels_missing_labels_and_classes_without_rows(files, tmp_path):
@@ -54,8 +54,8 @@ def test_unknown_labels_missing_labels_and_classes_without_rows(files, tmp_path)
     data = load_svmlight(files / "test.svm")
     rows = data.X[data.y == 2][:6]
     write_svm(tmp_path / "t.svm", rows, [2, 2, 2, 99, 98, None])
-    done = call("predict", "--report", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
-    lines = [line.split() for line in done.stdout.splitlines()]
+    completed = call("predict", "--report", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
+    lines = [line.split() for line in completed.stdout.splitlines()]
     predicted = model.predict(rows)
     loss = -np.log(model.predict_proba(rows[:3])[:, 1])
     right, taken = (predicted[:3] == 2).sum(), (predicted[:5] == 2).sum()
@@ -65,8 +65,11 @@ def test_unknown_labels_missing_labels_and_classes_without_rows(files, tmp_path)
     assert lines[6] == ["Log", "loss", "=", figure(loss.mean())]
     assert lines[-1] == ["unknown", *(str((predicted[3:5] == name).sum()) for name in (-1, 2, 7))]
     write_svm(tmp_path / "t.svm", rows, [None] * 6)
-    done = call("predict", "--report", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
-    assert (done.stdout, "no row has a label: there is nothing to report\n" in done.stderr) == (
+    completed = call("predict", "--report", "t.svm", files / "model.mcb", "out", cwd=tmp_path)
+    assert (
+        completed.stdout,
+        "no row has a label: there is nothing to report\n" in completed.stderr,
+    ) == (
         "",
         True,
     )
@@ -74,10 +77,10 @@ def test_unknown_labels_missing_labels_and_classes_without_rows(files, tmp_path)
 
 def test_machines_have_no_log_loss(files, tmp_path):
     Model.from_ensemble(random_linear(5, 3), [-1, 2, 7]).save(tmp_path / "m.mcb")
-    done = call("predict", "--report", files / "test.svm", "m.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [line.split()[-1] for line in done.stdout.splitlines()[2:5]] == ["-", "-", "-"]
-    assert "Log loss =" not in done.stdout
+    completed = call("predict", "--report", files / "test.svm", "m.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    assert [line.split()[-1] for line in completed.stdout.splitlines()[2:5]] == ["-", "-", "-"]
+    assert "Log loss =" not in completed.stdout
 
 
 def test_many_classes_give_the_largest_confusions(tmp_path):

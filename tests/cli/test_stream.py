@@ -22,7 +22,7 @@ def test_same_lines_as_of_a_file(files, tmp_path, options):
     one_by_one = call("predict", "--stream", *arguments)
     assert (one_by_one.returncode, one_by_one.stdout) == (0, whole.stdout)
     assert one_by_one.stderr == whole.stderr
-    done = run(
+    completed = run(
         "predict",
         "--stream",
         *options,
@@ -30,7 +30,7 @@ def test_same_lines_as_of_a_file(files, tmp_path, options):
         *arguments[-2:],
         stdin=(files / "test.svm").read_text(),
     )
-    assert (done.stdout, done.stderr) == (whole.stdout, whole.stderr)
+    assert (completed.stdout, completed.stderr) == (whole.stdout, whole.stderr)
 
 
 @pytest.mark.parametrize("option", ["", "-b 1"])
@@ -57,31 +57,34 @@ def test_rows_that_are_none_and_ends_of_lines(files, tmp_path):
     text = b"\xef\xbb\xbf2 1:1\r\n\n# nothing\n 2:3 9:1 # no label, too wide\n99 1:2\n2 3:1"
     (tmp_path / "t.svm").write_bytes(text)
     whole = call("predict", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
-    done = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, whole.stdout)
-    assert len(done.stdout.splitlines()) == 4
+    completed = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
+    assert (completed.returncode, completed.stdout) == (0, whole.stdout)
+    assert len(completed.stdout.splitlines()) == 4
     for said in (
         "t.svm: ignoring features beyond the 5 of the model (line 4)",
         "1 of 4 rows has no label",
         "1 of 3 rows has a label that the model does not know (99); they count as errors",
         "Accuracy = ",
     ):
-        assert said in done.stderr
-    assert done.stderr.splitlines()[1:] == whole.stderr.splitlines()[-3:]
+        assert said in completed.stderr
+    assert completed.stderr.splitlines()[1:] == whole.stderr.splitlines()[-3:]
     (tmp_path / "t.svm.gz").write_bytes(gzip.compress(text))
     packed = call("predict", "--stream", "t.svm.gz", files / "model.mcb", "-", cwd=tmp_path)
-    assert packed.stdout == done.stdout
+    assert packed.stdout == completed.stdout
 
 
 def test_a_bad_line_ends_it_after_the_answers_before(files, tmp_path):
     (tmp_path / "t.svm").write_text("2 1:1\n\n2 1:2\n2 2:1 1:1\n2 1:3\n")
-    done = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
-    assert (done.returncode, len(done.stdout.splitlines())) == (2, 2)
-    assert done.stderr.startswith("mcboost-predict: error: t.svm:4:7: feature index 1 follows 2")
+    completed = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
+    assert (completed.returncode, len(completed.stdout.splitlines())) == (2, 2)
+    assert completed.stderr.startswith(
+        "mcboost-predict: error: t.svm:4:7: feature index 1 follows 2"
+    )
     (tmp_path / "t.svm").write_text("2 0:1\n")
-    done = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
+    completed = call("predict", "--stream", "t.svm", files / "model.mcb", "-", cwd=tmp_path)
     assert (
-        "t.svm:1:3: feature index 0 in a one-based file; use --base 0 or --base auto" in done.stderr
+        "t.svm:1:3: feature index 0 in a one-based file; use --base 0 or --base auto"
+        in completed.stderr
     )
     assert (
         call(
@@ -90,8 +93,11 @@ def test_a_bad_line_ends_it_after_the_answers_before(files, tmp_path):
         == 0
     )
     (tmp_path / "t.svm.gz").write_bytes(gzip.compress(b"2 1:1\n" * 99)[:-9])
-    done = call("predict", "--stream", "t.svm.gz", files / "model.mcb", "-", cwd=tmp_path)
-    assert (done.returncode, "the archive is truncated or damaged" in done.stderr) == (2, True)
+    completed = call("predict", "--stream", "t.svm.gz", files / "model.mcb", "-", cwd=tmp_path)
+    assert (completed.returncode, "the archive is truncated or damaged" in completed.stderr) == (
+        2,
+        True,
+    )
 
 
 def test_long_lines_and_wide_models(tmp_path):
@@ -154,10 +160,10 @@ def test_a_file_is_whole_or_not_there(files, tmp_path):
 def test_reader_that_goes_away_and_ctrl_c(files):
     program = shlex.join([*command("predict"), "--stream", "-", str(files / "model.mcb"), "-"])
     line = f"yes '2 1:1' | {program} | head -1; echo ${{PIPESTATUS[1]}}"
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", "-c", line], env=environment(), capture_output=True, text=True, timeout=60
     )
-    assert (done.stdout.splitlines()[1:], done.stderr) == (["141"], "")
+    assert (completed.stdout.splitlines()[1:], completed.stderr) == (["141"], "")
     process = start("predict", "--stream", "-", files / "model.mcb", "-")
     print("2 1:1", file=process.stdin, flush=True)
     process.stdout.readline()

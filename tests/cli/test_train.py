@@ -32,23 +32,24 @@ def meta(path):
 
 
 def test_report_on_standard_error_only(files, tmp_path):
-    done = run("train", "-n", 30, files / "train.svm", cwd=tmp_path)
-    assert done.returncode == 0
-    assert done.stdout == ""
-    lines = done.stderr.splitlines()
+    completed = run("train", "-n", 30, files / "train.svm", cwd=tmp_path)
+    assert completed.returncode == 0
+    assert completed.stdout == ""
+    lines = completed.stderr.splitlines()
     assert all(line.startswith("mcboost-train: ") for line in lines)
     assert (
-        "train.svm: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)\n" in done.stderr
+        "train.svm: 180 rows, 5 features (dense), 3 classes (-1: 60, 2: 60, 7: 60)\n"
+        in completed.stderr
     )
-    found = re.search(r"mcboost: 30 rounds in \S+ s, training error (\S+)%", done.stderr)
+    match = re.search(r"mcboost: 30 rounds in \S+ s, training error (\S+)%", completed.stderr)
     data = load_svmlight(files / "train.svm")
     model = load_model(tmp_path / "train.svm.mcb")
-    assert float(found[1]) == pytest.approx(
+    assert float(match[1]) == pytest.approx(
         100 * np.mean(model.predict(data.X) != data.y), abs=0.01
     )
     size = (tmp_path / "train.svm.mcb").stat().st_size
     assert lines[-1] == f"mcboost-train: train.svm.mcb: {size:,} bytes (list)"
-    assert not {"\r", "\x1b"} & set(done.stderr), "a progress bar belongs on a terminal only"
+    assert not {"\r", "\x1b"} & set(completed.stderr), "a progress bar belongs on a terminal only"
 
 
 @pytest.mark.parametrize(
@@ -89,15 +90,15 @@ def test_same_bytes_as_python(files, tmp_path, options):
 @pytest.mark.parametrize("algorithm", sorted(REGISTRY))
 def test_every_algorithm_gives_the_bytes_of_python(files, tmp_path, algorithm, seed):
     given = ["-S", seed] if seed else []
-    done = call(
+    completed = call(
         "train", "-a", algorithm, "-n", 6, *given, files / "train.svm", "cli.mcb", cwd=tmp_path
     )
-    assert done.returncode == 0, done.stderr
-    assert "6 of 6 rounds" not in done.stderr
+    assert completed.returncode == 0, completed.stderr
+    assert "6 of 6 rounds" not in completed.stderr
     data = load_svmlight(files / "train.svm")
     estimator = get_class(algorithm)(n_estimators=6, random_state=seed).fit(data.X, data.y)
     estimator.save(tmp_path / "python.mcb")
-    assert f"{algorithm}: {counted(estimator.n_estimators_, 'round')} in " in done.stderr
+    assert f"{algorithm}: {counted(estimator.n_estimators_, 'round')} in " in completed.stderr
     assert (tmp_path / "cli.mcb").read_bytes() == (tmp_path / "python.mcb").read_bytes()
     predicted = call("predict", "-q", files / "test.svm", "cli.mcb", "-", cwd=tmp_path)
     held = load_svmlight(files / "test.svm", n_features=5)
@@ -105,7 +106,7 @@ def test_every_algorithm_gives_the_bytes_of_python(files, tmp_path, algorithm, s
 
 
 def test_class_weights_match_python(files, tmp_path):
-    done = call(
+    completed = call(
         "train",
         "-n",
         20,
@@ -119,8 +120,8 @@ def test_class_weights_match_python(files, tmp_path):
         "w.mcb",
         cwd=tmp_path,
     )
-    assert done.returncode == 0
-    assert "no row has the label 99; its weight is not used" in done.stderr
+    assert completed.returncode == 0
+    assert "no row has the label 99; its weight is not used" in completed.stderr
     data = load_svmlight(files / "train.svm")
     weighted = MCBoostClassifier(n_estimators=20, class_weight={-1: 0.5, 2: 5.0, 7: 1.0}).fit(
         data.X, data.y
@@ -132,7 +133,7 @@ def test_class_weights_match_python(files, tmp_path):
 
 
 def test_validation_file_and_patience(files, tmp_path):
-    done = call(
+    completed = call(
         "train",
         "-n",
         400,
@@ -144,19 +145,22 @@ def test_validation_file_and_patience(files, tmp_path):
         "v.mcb",
         cwd=tmp_path,
     )
-    assert done.returncode == 0, done.stderr
-    assert "test.svm: 60 rows, 5 features (dense), 3 classes (-1: 20, 2: 20, 7: 20)" in done.stderr
+    assert completed.returncode == 0, completed.stderr
+    assert (
+        "test.svm: 60 rows, 5 features (dense), 3 classes (-1: 20, 2: 20, 7: 20)"
+        in completed.stderr
+    )
     train, held = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
     same = MCBoostClassifier(n_estimators=400, early_stopping=True, n_iter_no_change=5)
     same.fit(train.X, train.y, X_val=held.X, y_val=held.y)
     model = load_model(tmp_path / "v.mcb")
     assert model.n_learners == same.n_estimators_ < 400
     assert np.array_equal(model.decision_function(held.X), same.decision_function(held.X))
-    found = re.search(r"validation error (\S+)%", done.stderr)
-    assert float(found[1]) == pytest.approx(
+    match = re.search(r"validation error (\S+)%", completed.stderr)
+    assert float(match[1]) == pytest.approx(
         100 * np.mean(model.predict(held.X) != held.y), abs=0.01
     )
-    said = re.search(r"best validation log_loss (\S+), after (\d+) rounds\n", done.stderr)
+    said = re.search(r"best validation log_loss (\S+), after (\d+) rounds\n", completed.stderr)
     assert float(said[1]) == pytest.approx(same.history_["val_log_loss"].min(), rel=1e-5)
     assert int(said[2]) == same.n_estimators_
 
@@ -167,7 +171,7 @@ def test_validation_file_and_patience(files, tmp_path):
 )
 def test_best_of_the_curve_where_all_rounds_are_kept(files, tmp_path, metric, best):
     asked = ["-n", 30, "--metric", metric, "-P", files / "test.svm"]
-    done = call("train", *asked, files / "train.svm", "v.mcb", cwd=tmp_path)
+    completed = call("train", *asked, files / "train.svm", "v.mcb", cwd=tmp_path)
     train, held = load_svmlight(files / "train.svm"), load_svmlight(files / "test.svm")
     same = MCBoostClassifier(n_estimators=30, scoring=metric).fit(
         train.X, train.y, X_val=held.X, y_val=held.y
@@ -175,13 +179,13 @@ def test_best_of_the_curve_where_all_rounds_are_kept(files, tmp_path, metric, be
     curve = same.history_[f"val_{metric}"]
     assert (
         f"best validation {metric} {curve[best(curve)]:.6g}, after {best(curve) + 1} round"
-        in done.stderr
+        in completed.stderr
     )
 
 
 def test_several_metrics_are_followed_and_the_first_decides(files, tmp_path):
     asked = ["-n", 60, "-E", 3, "--verbose", 1, "-P", files / "test.svm", files / "train.svm"]
-    done = call(
+    completed = call(
         "train", "--metric", "balanced_error,auc_ovr,accuracy", *asked, "several.mcb", cwd=tmp_path
     )
     alone = call("train", "--metric", "balanced_error", *asked, "alone.mcb", cwd=tmp_path)
@@ -195,10 +199,11 @@ def test_several_metrics_are_followed_and_the_first_decides(files, tmp_path):
         curve = same.history_[f"val_{metric}"]
         number = best(curve)
         assert (
-            f"best validation {metric} {curve[number]:.6g}, after {number + 1} round" in done.stderr
+            f"best validation {metric} {curve[number]:.6g}, after {number + 1} round"
+            in completed.stderr
         )
     first = ", ".join(f"val_{metric} {same.history_[f'val_{metric}'][0]:.6g}" for metric in scoring)
-    assert f"round 1 of at most 60, {first}, " in done.stderr
+    assert f"round 1 of at most 60, {first}, " in completed.stderr
     model = load_model(tmp_path / "several.mcb")
     assert model.n_rounds == same.n_estimators_ < 60 and model.meta["params"]["scoring"] == scoring
     np.testing.assert_array_equal(
@@ -219,8 +224,8 @@ def test_several_metrics_are_followed_and_the_first_decides(files, tmp_path):
     ],
 )
 def test_lists_that_name_no_metrics_are_refused(metrics, says, files, tmp_path):
-    done = call("train", "--metric", metrics, files / "train.svm", cwd=tmp_path)
-    assert done.returncode == 1 and says in done.stderr
+    completed = call("train", "--metric", metrics, files / "train.svm", cwd=tmp_path)
+    assert completed.returncode == 1 and says in completed.stderr
 
 
 def test_every_metric_of_a_list_must_suit_the_algorithm(files, tmp_path):
@@ -233,20 +238,20 @@ def test_every_metric_of_a_list_must_suit_the_algorithm(files, tmp_path):
         files / "test.svm",
         files / "train.svm",
     ]
-    done = call("train", *asked, cwd=tmp_path)
-    assert done.returncode == 1 and "--metric log_loss needs probabilities" in done.stderr
+    completed = call("train", *asked, cwd=tmp_path)
+    assert completed.returncode == 1 and "--metric log_loss needs probabilities" in completed.stderr
 
 
 def test_rounds_by_cross_validation(files, tmp_path):
-    done = call(
+    completed = call(
         "train", "-n", "auto", "--cv", 4, "-a", "mart", files / "train.svm", "v.mcb", cwd=tmp_path
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     train = load_svmlight(files / "train.svm")
     same = MartClassifier(n_estimators="auto", cv=4, random_state=0).fit(train.X, train.y)
     found = same.cv_results_
     said = f"best mean log_loss {found['mean'].min():.6g}, after {found['best_round']} of {found['rounds'][-1]} rounds"
-    assert f"4 folds: {said}\n" in done.stderr
+    assert f"4 folds: {said}\n" in completed.stderr
     more = ["-n", "auto", "--cv", 4, "-a", "mart", "--metric", "log_loss,error"]
     assert (
         f"4 folds: {said}\n"
@@ -263,9 +268,9 @@ def test_rounds_by_cross_validation(files, tmp_path):
 
 
 def test_unknown_metrics_are_refused_with_those_there_are(files, tmp_path):
-    done = call("train", "--metric", "logloss", files / "train.svm", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "--scoring: 'logloss' is not one of 'log_loss', 'error'" in done.stderr
+    completed = call("train", "--metric", "logloss", files / "train.svm", cwd=tmp_path)
+    assert completed.returncode == 1
+    assert "--scoring: 'logloss' is not one of 'log_loss', 'error'" in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -285,8 +290,8 @@ def test_runs_without_a_seed_agree(files, tmp_path, options):
         data = load_svmlight(files / "train.svm")
         estimator = get_class("vector-tree")(n_estimators=5, random_state=0)
         Checkpoint(tmp_path / "part", 0).fit(estimator, data.X, data.y)
-        done = call("train", "--checkpoint", "part", *arguments, "m.mcb", cwd=tmp_path)
-        assert "continuing from the 5 rounds in part" in done.stderr
+        completed = call("train", "--checkpoint", "part", *arguments, "m.mcb", cwd=tmp_path)
+        assert "continuing from the 5 rounds in part" in completed.stderr
         assert (tmp_path / "m.mcb").read_bytes() == made[0]
 
 
@@ -326,24 +331,24 @@ ENDINGS = [
 def test_training_that_ends_early_says_why(tmp_path, options, rounds, reason):
     rows = [f"{i % 2 + 1} 1:{i % 2} 2:{i * 7 % 13}\n" for i in range(40)]
     (tmp_path / "t.svm").write_text("".join(rows))
-    done = call("train", "-a", *options.split(), "-n", 40, "t.svm", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    found = re.search(r"mcboost-train: (\d+) of 40 rounds: (.*)\n", done.stderr)
-    assert found[2] == reason
-    assert int(found[1]) < 40 if rounds is None else int(found[1]) == rounds
-    shown = "1 round " if found[1] == "1" else f"{found[1]} rounds "
-    assert f"{options.split()[0]}: {shown}in " in done.stderr
+    completed = call("train", "-a", *options.split(), "-n", 40, "t.svm", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    match = re.search(r"mcboost-train: (\d+) of 40 rounds: (.*)\n", completed.stderr)
+    assert match[2] == reason
+    assert int(match[1]) < 40 if rounds is None else int(match[1]) == rounds
+    shown = "1 round " if match[1] == "1" else f"{match[1]} rounds "
+    assert f"{options.split()[0]}: {shown}in " in completed.stderr
 
 
 def test_one_of_a_kind_is_no_plural(tmp_path):
     (tmp_path / "t.svm").write_text("1 1:1\n")
-    done = call("train", "t.svm", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "t.svm: 1 row, 1 feature (dense), 1 class (1: 1)\n" in done.stderr
+    completed = call("train", "t.svm", cwd=tmp_path)
+    assert completed.returncode == 2
+    assert "t.svm: 1 row, 1 feature (dense), 1 class (1: 1)\n" in completed.stderr
     (tmp_path / "t.svm").write_text("1 1:1\n2 1:2\n")
     options = ["-n", 1, "-a", "mart", "--min-samples-leaf", 1]
-    done = call("train", *options, "t.svm", "m.mcb", cwd=tmp_path)
-    assert "mart: 1 round in " in done.stderr
+    completed = call("train", *options, "t.svm", "m.mcb", cwd=tmp_path)
+    assert "mart: 1 round in " in completed.stderr
     assert (
         "-v 2: the largest class has only 1 row; "
         in call("train", "-v", 2, "t.svm", cwd=tmp_path).stderr
@@ -355,14 +360,14 @@ def test_one_of_a_kind_is_no_plural(tmp_path):
         r"^trees +1 in 1 round, ", call("info", "m.mcb", cwd=tmp_path).stdout, re.MULTILINE
     )
     (tmp_path / "t.svm").write_text("3 1:1\n1:1\n")
-    done = call("predict", "t.svm", "m.mcb", "out", cwd=tmp_path)
-    assert "1 of 2 rows has no label" in done.stderr
-    assert "1 of 1 row has a label that the model does not know (3)" in done.stderr
+    completed = call("predict", "t.svm", "m.mcb", "out", cwd=tmp_path)
+    assert "1 of 2 rows has no label" in completed.stderr
+    assert "1 of 1 row has a label that the model does not know (3)" in completed.stderr
 
 
 def test_standard_input_interval_layout_and_number_of_features(files, tmp_path):
     text = (files / "train.svm").read_text()
-    done = run(
+    completed = run(
         "train",
         "-n",
         30,
@@ -375,10 +380,10 @@ def test_standard_input_interval_layout_and_number_of_features(files, tmp_path):
         cwd=tmp_path,
         stdin=text,
     )
-    assert done.stderr.rstrip().endswith("bytes (interval)")
-    assert done.returncode == 0, done.stderr
-    assert "<stdin>: 180 rows, 9 features" in done.stderr
-    assert done.stderr.rstrip().endswith("bytes (interval)")
+    assert completed.stderr.rstrip().endswith("bytes (interval)")
+    assert completed.returncode == 0, completed.stderr
+    assert "<stdin>: 180 rows, 9 features" in completed.stderr
+    assert completed.stderr.rstrip().endswith("bytes (interval)")
     model, other = load_model(tmp_path / "i.mcb"), load_model(files / "model.mcb")
     assert model.kind != other.kind
     assert model.n_features_in_ == 9
@@ -391,8 +396,10 @@ def test_base_zero(files, tmp_path, blobs):
     X, y = blobs
     write_svm(tmp_path / "zero.svm", X[:180], y[:180], base=0)
     for base in ("auto", "0"):
-        done = call("train", "-q", "-n", 30, "--base", base, "zero.svm", "zero.mcb", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        completed = call(
+            "train", "-q", "-n", 30, "--base", base, "zero.svm", "zero.mcb", cwd=tmp_path
+        )
+        assert completed.returncode == 0, completed.stderr
         predicted = call(
             "predict", "-d", 1, "--base", "0", "zero.svm", "zero.mcb", "-", cwd=tmp_path
         )
@@ -400,9 +407,9 @@ def test_base_zero(files, tmp_path, blobs):
             predicted.stdout
             == call("predict", "-d", 1, files / "train.svm", files / "model.mcb", "-").stdout
         )
-    done = call("train", "-q", "--base", "1", "zero.svm", "zero.mcb", cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert "zero.svm:1:" in done.stderr
+    completed = call("train", "-q", "--base", "1", "zero.svm", "zero.mcb", cwd=tmp_path)
+    assert completed.returncode == 2, completed.stderr
+    assert "zero.svm:1:" in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -421,12 +428,12 @@ def test_base_zero(files, tmp_path, blobs):
 )
 def test_wrong_data_exits_2(tmp_path, text, message):
     (tmp_path / "t.svm").write_text(text)
-    done = call("train", "-q", "t.svm", cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert done.stdout == ""
-    assert done.stderr.startswith("mcboost-train: error: ")
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    completed = call("train", "-q", "t.svm", cwd=tmp_path)
+    assert completed.returncode == 2, completed.stderr
+    assert completed.stdout == ""
+    assert completed.stderr.startswith("mcboost-train: error: ")
+    assert message in completed.stderr
+    assert len(completed.stderr.splitlines()) == 1
     assert not (tmp_path / "t.svm.mcb").exists()
 
 
@@ -439,8 +446,8 @@ def test_integral_float_labels_become_integers(tmp_path, blobs):
 
 def test_refuses_to_overwrite_what_is_not_a_model(files, tmp_path):
     (tmp_path / "notes.txt").write_text("keep me")
-    done = call("train", "-q", "-n", 3, files / "train.svm", "notes.txt", cwd=tmp_path)
-    assert done.returncode == 1
+    completed = call("train", "-q", "-n", 3, files / "train.svm", "notes.txt", cwd=tmp_path)
+    assert completed.returncode == 1
     assert (tmp_path / "notes.txt").read_text() == "keep me"
     (tmp_path / "old.mcb").write_bytes((files / "model.mcb").read_bytes())
     assert (
@@ -504,11 +511,11 @@ def test_interrupt_saves_the_rounds_done(files, tmp_path, blobs):
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert out == ""
-    found = re.search(
+    match = re.search(
         r"mcboost-train: interrupted; the (\d+) rounds done are saved in big.svm.mcb", err
     )
     model = load_model(tmp_path / "big.svm.mcb")
-    assert model.n_learners == int(found[1]) > 0
+    assert model.n_learners == int(match[1]) > 0
     X, y = load_svmlight(tmp_path / "big.svm")[:2]
     same = MCBoostClassifier(n_estimators=model.n_learners).fit(X, y)
     assert np.array_equal(model.raw_scores(X), same.model_.raw_scores(X))
@@ -527,9 +534,9 @@ def test_interrupt_says_how_many_rounds_it_saves(files, tmp_path, rounds, said, 
         return whole(self)
 
     monkeypatch.setattr(booster, "round", interrupted)
-    done = call("train", "-n", 9, files / "train.svm", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 130
-    assert f"mcboost-train: interrupted; {said} in m.mcb\n" in done.stderr
+    completed = call("train", "-n", 9, files / "train.svm", "m.mcb", cwd=tmp_path)
+    assert completed.returncode == 130
+    assert f"mcboost-train: interrupted; {said} in m.mcb\n" in completed.stderr
     assert load_model(tmp_path / "m.mcb").n_rounds == rounds
 
 
@@ -546,10 +553,10 @@ def test_interrupt_before_training_saves_nothing(files, tmp_path):
 
 
 def test_info_shows_what_train_was_asked(files, tmp_path):
-    done = call(
+    completed = call(
         "train", "-q", "-n", 4, "--fixed-step", 0.01, files / "train.svm", "m.mcb", cwd=tmp_path
     )
-    assert done.returncode == 0
+    assert completed.returncode == 0
     facts = json.loads(call("info", "--json", "m.mcb", cwd=tmp_path).stdout)
     assert facts["meta"]["params"]["fixed_step"] == 0.01
     assert facts["n_learners"] == 4
@@ -562,14 +569,14 @@ def test_zero_based_training_is_remembered(tmp_path, blobs, layout):
     X[180:, 0] = 0  # no index 0 in the second file: it alone does not tell its base
     write_svm(tmp_path / "train.svm", X[:180], y[:180], base=0)
     write_svm(tmp_path / "test.svm", X[180:], y[180:], base=0)
-    done = call(
+    completed = call(
         "train", "-n", 30, "--layout", layout, "-P", "test.svm", "train.svm", "m.mcb", cwd=tmp_path
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     predicted = call("predict", "-q", "test.svm", "m.mcb", "out", cwd=tmp_path)
     hits = np.mean(load_model(tmp_path / "m.mcb").predict(X[180:]) == y[180:])
     assert predicted.stdout.startswith(f"Accuracy = {100 * hits:g}% ")
-    assert f"validation error {100 - 100 * hits:.4g}%" in done.stderr
+    assert f"validation error {100 - 100 * hits:.4g}%" in completed.stderr
     shifted = call("predict", "-q", "--base", 1, "test.svm", "m.mcb", "out", cwd=tmp_path)
     assert shifted.stdout != predicted.stdout
 
@@ -610,9 +617,9 @@ def test_killed_training_goes_on_to_the_same_bytes(large, tmp_path):
     assert not (tmp_path / "m.mcb").exists()
     # What was done until then is a model like any other.
     assert call("predict", "-q", "big.svm", "part", "out", cwd=tmp_path).returncode == 0
-    done = call("train", *arguments, "m.mcb", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert f"mcboost-train: continuing from the {rounds} rounds in part\n" in done.stderr
+    completed = call("train", *arguments, "m.mcb", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
+    assert f"mcboost-train: continuing from the {rounds} rounds in part\n" in completed.stderr
     assert call("train", *trees(large, 60), "whole.mcb", cwd=tmp_path).returncode == 0
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
     left = sorted(path.name for path in tmp_path.iterdir())
@@ -638,8 +645,10 @@ def test_interrupt_writes_a_last_checkpoint(large, tmp_path):
     assert "run the same command again to continue from the checkpoint part" in err
     kept = load_model(tmp_path / "part").n_rounds
     assert rounds - 1 <= kept <= rounds  # it may not have learnt of the last one
-    done = call("train", *trees(large, rounds + 5, "--checkpoint", "part"), "m.mcb", cwd=tmp_path)
-    assert f"continuing from the {kept} rounds" in done.stderr
+    completed = call(
+        "train", *trees(large, rounds + 5, "--checkpoint", "part"), "m.mcb", cwd=tmp_path
+    )
+    assert f"continuing from the {kept} rounds" in completed.stderr
     assert not (tmp_path / "part").exists()
     call("train", *trees(large, rounds + 5), "whole.mcb", cwd=tmp_path)
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
@@ -665,10 +674,10 @@ def test_interrupted_mcboost_keeps_the_last_rebuilding(large, tmp_path):
     assert process.returncode == 130, err
     rounds = load_model(tmp_path / "part").n_rounds
     assert rounds % 512 == 0 < rounds <= load_model(tmp_path / "m.mcb").n_rounds < rounds + 512
-    done = call(
+    completed = call(
         "train", "-n", rounds + 99, "--checkpoint", "part", "big.svm", "m.mcb", cwd=tmp_path
     )
-    assert f"continuing from the {rounds} rounds" in done.stderr
+    assert f"continuing from the {rounds} rounds" in completed.stderr
     call("train", "-n", rounds + 99, "big.svm", "whole.mcb", cwd=tmp_path)
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "whole.mcb").read_bytes()
 
@@ -678,13 +687,13 @@ def test_interrupted_mcboost_keeps_the_last_rebuilding(large, tmp_path):
 )
 def test_checkpoints_that_are_never_written_are_announced(files, tmp_path, options, said):
     arguments = [*options.split(), "--checkpoint", "part", files / "train.svm", "m.mcb"]
-    done = call("train", *arguments, cwd=tmp_path)
+    completed = call("train", *arguments, cwd=tmp_path)
     notice = (
         "mcboost-train: mcboost writes a checkpoint only every 512 rounds, and this training has "
         "5: nothing is saved before its end, unless Ctrl-C ends it\n"
     )
-    assert (notice in done.stderr) is said
-    assert done.returncode == 0
+    assert (notice in completed.stderr) is said
+    assert completed.returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -696,14 +705,14 @@ def test_calibrated_models(files, tmp_path, algorithm, layout):
     moved = re.sub(r" (\d+):", lambda match: f" {int(match[1]) - 1}:", text)
     (tmp_path / "t.svm").write_text(moved)
     options = ["-a", algorithm, "-n", 9, "--calibrate", "temperature", "--layout", layout]
-    done = call("train", *options, "t.svm", "cli.mcb", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = call("train", *options, "t.svm", "cli.mcb", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
     data = load_svmlight(tmp_path / "t.svm")
     expected = get_class(algorithm)(n_estimators=9, calibrate="temperature", random_state=0).fit(
         data.X, data.y
     )
     model = load_model(tmp_path / "cli.mcb")
-    assert f"mcboost-train: temperature {model.temperature:.4g}\n" in done.stderr
+    assert f"mcboost-train: temperature {model.temperature:.4g}\n" in completed.stderr
     assert (model.temperature, model.index_base) == (expected.model_.temperature, 0)
     assert call("predict", "-q", "-b", 1, "t.svm", "cli.mcb", "out", cwd=tmp_path).returncode == 0
     lines = [line.split()[1:] for line in (tmp_path / "out").read_text().splitlines()[1:]]
@@ -722,16 +731,16 @@ def test_interrupt_of_the_calibration_saves_all_rounds_without_it(files, tmp_pat
 
     monkeypatch.setattr("pymcboost.training.calibration.held_scores", interrupt)
     options = ["-n", 9, "--calibrate", "temperature", "--checkpoint", "part"]
-    done = call("train", *options, "-a", "mart", files / "train.svm", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 130
-    assert "interrupted; the 9 rounds done are saved in m.mcb" in done.stderr
+    completed = call("train", *options, "-a", "mart", files / "train.svm", "m.mcb", cwd=tmp_path)
+    assert completed.returncode == 130
+    assert "interrupted; the 9 rounds done are saved in m.mcb" in completed.stderr
     assert (
         load_model(tmp_path / "m.mcb").n_rounds,
         load_model(tmp_path / "m.mcb").temperature,
     ) == (9, None)
     monkeypatch.undo()
-    done = call("train", *options, "-a", "mart", files / "train.svm", "m.mcb", cwd=tmp_path)
-    assert "continuing from the 9 rounds in part" in done.stderr
+    completed = call("train", *options, "-a", "mart", files / "train.svm", "m.mcb", cwd=tmp_path)
+    assert "continuing from the 9 rounds in part" in completed.stderr
     assert load_model(tmp_path / "m.mcb").temperature > 0
     assert [path.name for path in tmp_path.iterdir()] == ["m.mcb"]
 

@@ -43,12 +43,14 @@ def test_categories_are_those_of_a_table(tmp_path):
     lines = [f"{i * 7 % 3 != 1:d},{colour},{i % 5}" for i, colour in enumerate(colours)]
     (tmp_path / "t.csv").write_text("kind,colour,size\n" + "\n".join(lines) + "\n")
     options = ["-q", "-a", "vector-tree", "-n", 4, "--categorical-features", "colour,size"]
-    done = call("tune", "-p", 1, "-r", "0.2,1", *options, "-v", 3, "t.csv", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    best = done.stdout.splitlines()[-1].removeprefix("Best: ").split()
+    completed = call(
+        "tune", "-p", 1, "-r", "0.2,1", *options, "-v", 3, "t.csv", "m.mcb", cwd=tmp_path
+    )
+    assert completed.returncode == 0, completed.stderr
+    best = completed.stdout.splitlines()[-1].removeprefix("Best: ").split()
     printed = call("train", *best, *options, "-v", 3, "t.csv", cwd=tmp_path).stdout
     accuracy = float(re.search(r"Cross Validation Accuracy = ([\d.]+)%", printed)[1])
-    assert accuracy == pytest.approx(100 - 100 * float(table(done.stdout)[0][0]), abs=0.01)
+    assert accuracy == pytest.approx(100 - 100 * float(table(completed.stdout)[0][0]), abs=0.01)
     assert call("train", *best, *options, "t.csv", "same.mcb", cwd=tmp_path).returncode == 0
     assert (tmp_path / "m.mcb").read_bytes() == (tmp_path / "same.mcb").read_bytes()
     assert load_model(tmp_path / "m.mcb").categories.names == (
@@ -58,9 +60,9 @@ def test_categories_are_those_of_a_table(tmp_path):
 
 
 def test_results_are_those_of_cross_validation_best_first(folder):
-    done = call("tune", *GRID, "train.svm", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    found = table(done.stdout)
+    completed = call("tune", *GRID, "train.svm", cwd=folder)
+    assert (completed.returncode, completed.stderr) == (0, "")
+    found = table(completed.stdout)
     assert {row[-1] for row in found} == {
         f"--n-estimators {n} --learning-rate {r}" for n in (3, 6) for r in (0.2, 1.0)
     }
@@ -74,7 +76,7 @@ def test_results_are_those_of_cross_validation_best_first(folder):
         assert printed[2].startswith(
             f"Cross Validation Log Loss = {float(loss):.4g} +- {float(loss_spread):.3g}"
         )
-    assert done.stdout.splitlines()[-1] == f"Best: {found[0][-1]}"
+    assert completed.stdout.splitlines()[-1] == f"Best: {found[0][-1]}"
     assert (
         call("train", "-q", *found[0][-1].split(), "train.svm", "same.mcb", cwd=folder).returncode
         == 0
@@ -91,19 +93,21 @@ def test_results_are_those_of_cross_validation_best_first(folder):
 
 
 def test_best_by_log_loss(folder):
-    done = call("tune", *GRID, "--best-by", "log_loss", "train.svm", cwd=folder)
-    losses = [float(row[2]) for row in table(done.stdout)]
+    completed = call("tune", *GRID, "--best-by", "log_loss", "train.svm", cwd=folder)
+    losses = [float(row[2]) for row in table(completed.stdout)]
     assert losses == sorted(losses) and len(set(losses)) == 4
     hinge = ["-q", "-p", 1, "-a", "hingeboost", "-c", "1,2", "train.svm", "h.mcb"]
     assert call("tune", *hinge, cwd=folder).returncode == 0
     (folder / "h.mcb").unlink()
-    done = call("tune", *hinge, "--best-by", "log_loss", cwd=folder)
-    assert done.returncode == 2 and "no log_loss; add --calibrate temperature" in done.stderr
+    completed = call("tune", *hinge, "--best-by", "log_loss", cwd=folder)
+    assert (
+        completed.returncode == 2 and "no log_loss; add --calibrate temperature" in completed.stderr
+    )
     assert not (folder / "h.mcb").exists()
 
 
 def test_libsvms_c_follows_the_rows_of_each_fold(folder):
-    done = call(
+    completed = call(
         "tune",
         "-q",
         "-p",
@@ -117,14 +121,14 @@ def test_libsvms_c_follows_the_rows_of_each_fold(folder):
         "train.svm",
         cwd=folder,
     )
-    for error, _, _, _, options in table(done.stdout):
+    for error, _, _, _, options in table(completed.stdout):
         printed = call(
             "train", "-q", "-v", 3, "-a", "hingeboost", *options.split(), "train.svm", cwd=folder
         ).stdout
         assert float(error) == pytest.approx(
             float(re.findall(r"Error = ([\d.]+)%", printed)[0]) / 100, rel=1e-2
         )
-    best = done.stdout.splitlines()[-1].split()[1:]
+    best = completed.stdout.splitlines()[-1].split()[1:]
     call("train", "-q", "-a", "hingeboost", *best, "train.svm", "same.mcb", cwd=folder)
     assert (folder / "train.svm.mcb").read_bytes() == (folder / "same.mcb").read_bytes()
 
@@ -166,9 +170,9 @@ def test_class_weights_early_stopping_and_names_of_columns(files, folder):
 
 def test_commas_separate_metrics_that_are_tried_one_after_the_other(folder):
     asked = ["-q", "-p", 1, "-n", 20, "-v", 3, "-E", 2, "--metric", "log_loss,error"]
-    done = call("tune", *asked, "train.svm", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert sorted(options for *_, options in table(done.stdout)) == [
+    completed = call("tune", *asked, "train.svm", cwd=folder)
+    assert completed.returncode == 0, completed.stderr
+    assert sorted(options for *_, options in table(completed.stdout)) == [
         "--metric error",
         "--metric log_loss",
     ]
@@ -190,9 +194,9 @@ def test_ctrl_c_writes_nothing(folder):
 
 def test_a_search_that_ends_early_says_why_alone(folder):
     options = ["-q", "-p", 2, "-a", "hingeboost", "-c", "1,2,3,4", "--best-by", "log_loss"]
-    done = run("tune", *options, "train.svm", cwd=folder)
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
+    completed = run("tune", *options, "train.svm", cwd=folder)
+    assert completed.returncode == 2
+    (line,) = completed.stderr.splitlines()
     assert "no log_loss; add --calibrate temperature" in line
 
 
@@ -289,14 +293,14 @@ def test_a_metric_that_does_not_rank_is_noticed(folder):
         (["--metric", "log_loss", "--best-by", "error"], False),
         (["--metric", "error"], False),
     ):
-        done = call("tune", *options, "-p", 1, "-n", "2,3", "-v", 2, "train.svm", cwd=folder)
-        assert done.returncode == 0, done.stderr
-        assert (notice in done.stderr) is said
+        completed = call("tune", *options, "-p", 1, "-n", "2,3", "-v", 2, "train.svm", cwd=folder)
+        assert completed.returncode == 0, completed.stderr
+        assert (notice in completed.stderr) is said
 
 
 def test_more_folds_than_rows_of_a_class(folder):
-    done = call("tune", "-n", "3,4", "-v", 100, "train.svm", cwd=folder)
-    assert done.returncode == 2 and "-v 100: the largest class has only" in done.stderr
+    completed = call("tune", "-n", "3,4", "-v", 100, "train.svm", cwd=folder)
+    assert completed.returncode == 2 and "-v 100: the largest class has only" in completed.stderr
 
 
 def test_combinations():
@@ -323,27 +327,28 @@ def test_a_rare_class_is_a_warning_of_the_program(folder):
     with open(folder / "train.svm", "a") as stream:
         stream.write("77 1:0.5\n")
     with warnings.catch_warnings(action="error", category=UserWarning):
-        done = call("tune", *GRID[1:], "train.svm", cwd=folder)
+        completed = call("tune", *GRID[1:], "train.svm", cwd=folder)
         quiet = call("tune", *GRID, "train.svm", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert "mcboost-tune: warning: -v 3: class 77 has only 1 row" in done.stderr
+    assert completed.returncode == 0, completed.stderr
+    assert "mcboost-tune: warning: -v 3: class 77 has only 1 row" in completed.stderr
     assert (quiet.returncode, quiet.stderr) == (0, "")
 
 
 def test_what_can_be_refused_is_refused_first(folder):
-    done = call("tune", *GRID, "--results", "gone/r.csv", "train.svm", cwd=folder)
-    assert done.returncode == 4 and "the folder for the file of results" in done.stderr
-    done = call("tune", *GRID, "train.svm", "gone/m.mcb", cwd=folder)
-    assert done.returncode == 4 and "the folder for the model file" in done.stderr
+    completed = call("tune", *GRID, "--results", "gone/r.csv", "train.svm", cwd=folder)
+    assert completed.returncode == 4 and "the folder for the file of results" in completed.stderr
+    completed = call("tune", *GRID, "train.svm", "gone/m.mcb", cwd=folder)
+    assert completed.returncode == 4 and "the folder for the model file" in completed.stderr
     (folder / "notes").write_text("keep me")
-    done = call("tune", *GRID, "train.svm", "notes", cwd=folder)
+    completed = call("tune", *GRID, "train.svm", "notes", cwd=folder)
     assert (
-        done.returncode == 1 and "model file notes already exists and is not a model" in done.stderr
+        completed.returncode == 1
+        and "model file notes already exists and is not a model" in completed.stderr
     )
     assert sorted(path.name for path in folder.iterdir()) == ["notes", "train.svm"]
 
 
 def test_negative_numbers_are_values(folder):
     hinge = ["-q", "-p", 1, "-a", "hingeboost", "-n", 2, "-t", 1, "-v", 2, "train.svm"]
-    done = call("tune", "-r", "-1e-3,0", *hinge, cwd=folder)
-    assert done.returncode == 0 and len(table(done.stdout)) == 2, done.stderr
+    completed = call("tune", "-r", "-1e-3,0", *hinge, cwd=folder)
+    assert completed.returncode == 0 and len(table(completed.stdout)) == 2, completed.stderr
