@@ -97,8 +97,8 @@ def test_bytes_with_all_that_a_training_does(params):
 @pytest.mark.parametrize("n", [200, N])
 def test_class_wise_trees(cls, n):
     X, y, weight = made(n)
-    for more in ({}, {"subsample": 0.5, "max_features": 0.5, "class_weight": "balanced"}):
-        params = {"n_estimators": 3, "random_state": 0, **more}
+    for options in ({}, {"subsample": 0.5, "max_features": 0.5, "class_weight": "balanced"}):
+        params = {"n_estimators": 3, "random_state": 0, **options}
         expected = file_of(cls(**params).fit(X, y, weight))
         assert file_of(cls(**params).fit(from_blocks(cut([100], X, y, weight)))) == expected
 

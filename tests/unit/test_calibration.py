@@ -168,9 +168,9 @@ def test_estimators(tmp_path):
         == fitted.predict_proba(X).tobytes()
     )
     assert pickle.loads(pickle.dumps(fitted)).model_.temperature == fitted.model_.temperature
-    again = fitted.set_params(n_estimators=61).fit(X[::2], NAMES[y[::2]])
-    assert again.model_.temperature is None
-    assert again.model_.truncate(60).with_meta(Model.from_bytes(plain).meta).to_bytes() == plain
+    refitted = fitted.set_params(n_estimators=61).fit(X[::2], NAMES[y[::2]])
+    assert refitted.model_.temperature is None
+    assert refitted.model_.truncate(60).with_meta(Model.from_bytes(plain).meta).to_bytes() == plain
 
 
 def test_labels_of_other_types():
@@ -192,11 +192,13 @@ def test_hingeboost_has_probabilities_once_calibrated(kernel):
         machine.model_.predict_proba(X)
     labels = machine.predict(X)
     machine.calibrate_on(X[1::2], y[1::2])
-    found = machine.predict_proba(X)
-    np.testing.assert_allclose(found.sum(axis=1), 1)
-    assert (found.argmax(axis=1) == labels).all()
+    probabilities = machine.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert (probabilities.argmax(axis=1) == labels).all()
     z = machine.decision_function(X) / machine.model_.temperature
-    np.testing.assert_allclose(found, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-9)
+    np.testing.assert_allclose(
+        probabilities, np.exp(z) / np.exp(z).sum(axis=1, keepdims=True), rtol=1e-9
+    )
     np.testing.assert_allclose(machine.predict_proba(1e6 * X).sum(axis=1), 1)
     with pytest.raises(ValueError, match="features"):
         machine.predict_proba(X[:, :2])
@@ -261,9 +263,9 @@ RARE = np.concatenate([np.arange(50), np.arange(50, 100), np.arange(100, 110)])
 @pytest.mark.parametrize("cls", [MCBoostClassifier, VectorTreeBoostClassifier])
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 2.0, 2: 9.0}])
 def test_priors_are_restored(cls, class_weight):
-    more = {"n_estimators": 8, "random_state": 0, "class_weight": class_weight}
-    plain = cls(**more).fit(X[RARE], y[RARE])
-    restored = cls(**more, restore_priors=True).fit(X[RARE], y[RARE])
+    options = {"n_estimators": 8, "random_state": 0, "class_weight": class_weight}
+    plain = cls(**options).fit(X[RARE], y[RARE])
+    restored = cls(**options, restore_priors=True).fit(X[RARE], y[RARE])
     weight = {"balanced": 110 / 3 / np.array([50, 50, 10])}.get(
         str(class_weight), np.array([2.0, 1.0, 9.0])
     )
@@ -276,28 +278,28 @@ def test_priors_are_restored(cls, class_weight):
     assert restored.model_.meta["params"]["restore_priors"] is True
     assert "restore_priors" not in plain.model_.meta["params"]
     # A warm start adds to the rounds, not to the bias.
-    again = cls(**{**more, "n_estimators": 5}, restore_priors=True, warm_start=True).fit(
+    refitted = cls(**{**options, "n_estimators": 5}, restore_priors=True, warm_start=True).fit(
         X[RARE], y[RARE]
     )
-    again.set_params(n_estimators=8).fit(X[RARE], y[RARE])
-    assert again.model_.to_bytes() == restored.model_.to_bytes()
+    refitted.set_params(n_estimators=8).fit(X[RARE], y[RARE])
+    assert refitted.model_.to_bytes() == restored.model_.to_bytes()
 
 
 @pytest.mark.parametrize("cls", [AdaBoostMHClassifier, VectorTreeBoostClassifier])
 def test_priors_of_the_first_rounds(cls):
     """Those of a training of as many rounds, whatever temperatures the model has had."""
-    more = {"random_state": 0, "class_weight": "balanced", "restore_priors": True}
-    short = cls(n_estimators=4, calibrate=None, **more).fit(X[RARE], y[RARE]).model_
+    options = {"random_state": 0, "class_weight": "balanced", "restore_priors": True}
+    short = cls(n_estimators=4, calibrate=None, **options).fit(X[RARE], y[RARE]).model_
     for calibrate in (None, "temperature"):
-        whole = cls(n_estimators=8, calibrate=calibrate, **more).fit(X[RARE], y[RARE])
-        model = whole.model_
+        uninterrupted = cls(n_estimators=8, calibrate=calibrate, **options).fit(X[RARE], y[RARE])
+        model = uninterrupted.model_
         assert "first_temperature" not in model.meta
         again = model.with_temperature(7.0).with_temperature(0.5)
         for found in (
             model,
             model.with_temperature(None),
             again,
-            whole.calibrate_on(X[::2], y[::2]).model_,
+            uninterrupted.calibrate_on(X[::2], y[::2]).model_,
         ):
             assert found.truncate(8).to_bytes() == found.to_bytes()
             first = found.truncate(4)
@@ -339,14 +341,14 @@ ALGORITHMS = [
 ]
 
 
-@pytest.mark.parametrize(("cls", "more"), ALGORITHMS)
+@pytest.mark.parametrize(("cls", "options"), ALGORITHMS)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.part(2)
-def test_calibrate_changes_nothing_but_the_probabilities(cls, more, n_classes):
+def test_calibrate_changes_nothing_but_the_probabilities(cls, options, n_classes):
     rows = y < n_classes
     A, b = X[rows], y[rows]
-    plain = cls(n_estimators=6, random_state=0, calibrate=None, **more).fit(A, b)
-    warm = cls(n_estimators=6, random_state=0, calibrate="temperature", **more).fit(A, b)
+    plain = cls(n_estimators=6, random_state=0, calibrate=None, **options).fit(A, b)
+    warm = cls(n_estimators=6, random_state=0, calibrate="temperature", **options).fit(A, b)
     assert 1 / 100 < warm.model_.temperature < 100
     assert (
         warm.model_.with_temperature(None).with_meta(plain.model_.meta).to_bytes()
@@ -359,10 +361,10 @@ def test_calibrate_changes_nothing_but_the_probabilities(cls, more, n_classes):
     assert plain.model_.meta["params"].get("calibrate", default) is None
     np.testing.assert_allclose(warm.predict_proba(A).sum(axis=1), 1)
     for n_jobs in (1, 3):
-        again = cls(
-            n_estimators=6, random_state=0, calibrate="temperature", n_jobs=n_jobs, **more
+        refitted = cls(
+            n_estimators=6, random_state=0, calibrate="temperature", n_jobs=n_jobs, **options
         ).fit(A, b)
-        assert again.model_.to_bytes() == warm.model_.to_bytes()
+        assert refitted.model_.to_bytes() == warm.model_.to_bytes()
 
 
 @pytest.fixture(autouse=True)
@@ -577,7 +579,7 @@ def test_early_stopping_goes_by_the_later_of_both_best_rounds():
 
 
 @pytest.mark.parametrize(
-    ("n", "n_classes", "more", "expected"),
+    ("n", "n_classes", "options", "expected"),
     [
         (300, 3, {}, 30),
         (6000, 3, {}, 500),
@@ -588,7 +590,7 @@ def test_early_stopping_goes_by_the_later_of_both_best_rounds():
     ],
 )
 @pytest.mark.parametrize("comm", [None, Alone()])
-def test_rows_that_early_stopping_sets_aside(n, n_classes, more, expected, comm, monkeypatch):
+def test_rows_that_early_stopping_sets_aside(n, n_classes, options, expected, comm, monkeypatch):
     sizes = []
     follow = VectorTreeBoostClassifier.booster.follow
     monkeypatch.setattr(
@@ -598,7 +600,7 @@ def test_rows_that_early_stopping_sets_aside(n, n_classes, more, expected, comm,
     )
     y = np.arange(n) % n_classes
     X = y[:, None] + np.random.default_rng(0).normal(size=(n, 2))
-    VectorTreeBoostClassifier(n_estimators=1, early_stopping=True, random_state=0, **more).fit(
+    VectorTreeBoostClassifier(n_estimators=1, early_stopping=True, random_state=0, **options).fit(
         X, y, comm=comm
     )
     assert (
@@ -625,8 +627,8 @@ def test_rounds_by_cross_validation_share_the_folds(monkeypatch):
             sizes.append(len(named["parts"][0][0])) or held_scores(*args, **named)
         ),
     )
-    more = {"n_estimators": "auto", "n_iter_no_change": 5, "random_state": 0}
-    warm = VectorTreeBoostClassifier(calibrate="temperature", **more).fit(X, y)
+    options = {"n_estimators": "auto", "n_iter_no_change": 5, "random_state": 0}
+    warm = VectorTreeBoostClassifier(calibrate="temperature", **options).fit(X, y)
     assert sizes == [50]  # only the second set
     plain = VectorTreeBoostClassifier(
         calibrate=None, n_estimators=warm.n_estimators_, random_state=0
@@ -689,32 +691,32 @@ def test_classes_of_few_rows():
 
 
 def test_other_ways_to_train(tmp_path):
-    more = {"n_estimators": 6, "random_state": 0, "calibrate": "temperature"}
-    warm = VectorTreeBoostClassifier(**more).fit(X, y)
-    sparse = VectorTreeBoostClassifier(**more).fit(csr_array(X), y)
+    options = {"n_estimators": 6, "random_state": 0, "calibrate": "temperature"}
+    warm = VectorTreeBoostClassifier(**options).fit(X, y)
+    sparse = VectorTreeBoostClassifier(**options).fit(csr_array(X), y)
     assert sparse.model_.temperature == warm.model_.temperature
     # Weights of 0 are rows that are not there.
     weight = (np.arange(150) % 3 > 0) * 1.0
     assert (
-        VectorTreeBoostClassifier(**more).fit(X, y, weight).model_.temperature
+        VectorTreeBoostClassifier(**options).fit(X, y, weight).model_.temperature
         != warm.model_.temperature
     )
-    longer = VectorTreeBoostClassifier(**{**more, "n_estimators": 4}, warm_start=True).fit(X, y)
+    longer = VectorTreeBoostClassifier(**{**options, "n_estimators": 4}, warm_start=True).fit(X, y)
     longer.set_params(n_estimators=6).fit(X, y)
     assert longer.model_.temperature == warm.model_.temperature
     checkpoint = Checkpoint(tmp_path / "part", every=0)
     with pytest.raises(KeyboardInterrupt):
-        VectorTreeBoostClassifier(**more).fit(X, y, callbacks=[checkpoint, StopAfter(3)])
+        VectorTreeBoostClassifier(**options).fit(X, y, callbacks=[checkpoint, StopAfter(3)])
     assert load_model(tmp_path / "part").temperature is None
     assert (
-        checkpoint.fit(VectorTreeBoostClassifier(**more), X, y).model_.to_bytes()
+        checkpoint.fit(VectorTreeBoostClassifier(**options), X, y).model_.to_bytes()
         == warm.model_.to_bytes()
     )
-    balanced = VectorTreeBoostClassifier(**more, class_weight={0: 5.0}, restore_priors=True).fit(
+    balanced = VectorTreeBoostClassifier(**options, class_weight={0: 5.0}, restore_priors=True).fit(
         X, y
     )
     assert balanced.model_.temperature is not None
-    plain = VectorTreeBoostClassifier(**more, class_weight={0: 5.0}).fit(X, y)
+    plain = VectorTreeBoostClassifier(**options, class_weight={0: 5.0}).fit(X, y)
     expected = plain.predict_proba(X) / [5, 1, 1]
     np.testing.assert_allclose(
         balanced.predict_proba(X), expected / expected.sum(axis=1, keepdims=True), rtol=1e-5
@@ -741,7 +743,7 @@ def test_an_interrupted_training_has_no_temperature():
 
 
 @pytest.mark.parametrize(
-    ("more", "given", "message"),
+    ("options", "given", "message"),
     [
         (
             {"cv": PredefinedSplit(np.arange(120) % 3)},
@@ -762,12 +764,12 @@ def test_an_interrupted_training_has_no_temperature():
         ),
     ],
 )
-def test_refusals_come_before_the_first_round(more, given, message, monkeypatch):
+def test_refusals_come_before_the_first_round(options, given, message, monkeypatch):
     monkeypatch.setattr(
         VectorTreeBoostClassifier.booster, "round", lambda self: pytest.fail("a round was trained")
     )
     with pytest.raises(ValueError, match=message):
-        VectorTreeBoostClassifier(**{"n_estimators": 3, "calibrate": "temperature", **more}).fit(
+        VectorTreeBoostClassifier(**{"n_estimators": 3, "calibrate": "temperature", **options}).fit(
             X, y, **given
         )
 

@@ -116,13 +116,13 @@ def test_a_frame_is_learnt_and_scored_alike_everywhere(fitted, tmp_path):
     model = load_model(tmp_path / "m.mcb")
     scores = fitted.decision_function(X)
     codes = model.categories.encoded(X).to_numpy(np.float32)
-    again = pickle.loads(pickle.dumps(fitted))
+    restored = pickle.loads(pickle.dumps(fitted))
     turned = X[["number", "code", "size", "colour"]]
     others = (
         model.raw_scores(X),
         model.raw_scores(codes),
         model.raw_scores(turned),
-        again.decision_function(X),
+        restored.decision_function(X),
     )
     for other in others:
         assert other.tobytes() == scores.tobytes()
@@ -433,9 +433,9 @@ def test_early_exits_of_sets(n_classes):
     model = exits_of_sets(n_classes)
     X = with_codes(random_rows(200, 9))
     reader = File(model.to_bytes())
-    again = Model.from_bytes(model.to_bytes())
+    restored = Model.from_bytes(model.to_bytes())
     for number, way in enumerate(("certified", "calibrated", "rejection")):
-        labels, learners = again.predict_early(X, way)
+        labels, learners = restored.predict_early(X, way)
         assert list(zip(labels.tolist(), learners.tolist(), strict=True)) == [
             reader.early(row, number) for row in X.tolist()
         ]
@@ -612,11 +612,11 @@ def test_resumed_trainings_on_categories(name, tmp_path, monkeypatch):
     make = getattr(pymcboost, name)
     if isinstance(getattr(make.booster, "restart_every", None), int):
         monkeypatch.setattr(make.booster, "restart_every", 2)
-    whole = make(n_estimators=4, **options).fit(X, y)
+    uninterrupted = make(n_estimators=4, **options).fit(X, y)
     checkpoint = Checkpoint(tmp_path / "part", every=0)
     checkpoint.fit(make(n_estimators=2, **options), X, y)
     resumed = checkpoint.fit(make(n_estimators=4, **options), X, y)
-    assert checkpoint.resumed == 2 and resumed.model_.to_bytes() == whole.model_.to_bytes()
+    assert checkpoint.resumed == 2 and resumed.model_.to_bytes() == uninterrupted.model_.to_bytes()
 
 
 @pytest.mark.parametrize("name", ["LogitBoostClassifier", "ABCMartClassifier", "MCBoostClassifier"])
@@ -706,8 +706,8 @@ def test_missing_values_of_pandas_are_missing(kind):
     model = VectorTreeBoostClassifier(**SMALL, categorical_features=["f"]).fit(X, y)
     assert np.array_equal(model.model_.raw_scores(same), model.model_.raw_scores(X))
     if kind != "Int64":
-        again = VectorTreeBoostClassifier(**SMALL, categorical_features=["f"]).fit(same, y)
-        assert np.array_equal(again.decision_function(same), model.decision_function(X))
+        refitted = VectorTreeBoostClassifier(**SMALL, categorical_features=["f"]).fit(same, y)
+        assert np.array_equal(refitted.decision_function(same), model.decision_function(X))
 
 
 def test_a_batch_of_pyarrow_is_a_frame():

@@ -266,10 +266,10 @@ def test_rows_are_drawn_by_their_numbers():
     for n in (1, 7, 1500, 3000):
         order = np.argsort(scrambled(number, 5), kind="stable")
         expected = np.sort(order[:n])
-        found = run(
+        by_worker = run(
             3, lambda w, n=n: parts[w.rank][drawn_rows(Data(number[parts[w.rank]], w), n, 5)]
         )
-        assert np.array_equal(np.sort(np.concatenate(found)), expected)
+        assert np.array_equal(np.sort(np.concatenate(by_worker)), expected)
     assert len(np.unique(scrambled(np.arange(1 << 16), 3) >> np.uint64(60))) == 16
 
 
@@ -425,8 +425,8 @@ def test_sums_are_those_of_the_formulas(scattered, columns, monkeypatch):
 )
 def test_what_is_refused(params, words):
     X, y = rows(200)
-    found = run(2, lambda w: ABCLogitBoostClassifier(**params).fit(X, y, comm=w))
-    error = min(found, key=lambda one: isinstance(one, WorkerError))
+    by_worker = run(2, lambda w: ABCLogitBoostClassifier(**params).fit(X, y, comm=w))
+    error = min(by_worker, key=lambda one: isinstance(one, WorkerError))
     with pytest.raises(ValueError, match=words):
         raise error
 

@@ -56,17 +56,17 @@ def divided(*arrays, size=400):
 def test_model_is_that_of_the_rows_in_memory(client):
     X, y = rows()
     weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
-    whole = VectorTreeBoostClassifier(**PARAMS).fit(X, y, weight)
+    in_one_process = VectorTreeBoostClassifier(**PARAMS).fit(X, y, weight)
     dX, dy, dw = divided(X, y, weight)
-    found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(dX, dy, dw)
-    assert found.model_.to_bytes() == whole.model_.to_bytes()
-    local = found.to_local()
+    model = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(dX, dy, dw)
+    assert model.model_.to_bytes() == in_one_process.model_.to_bytes()
+    local = model.to_local()
     assert type(local) is VectorTreeBoostClassifier
-    assert np.array_equal(local.predict(X), whole.predict(X))
+    assert np.array_equal(local.predict(X), in_one_process.predict(X))
     # Lazy answers are those of the rows, in their order.
     for method in ("predict", "predict_proba", "decision_function"):
-        lazy = getattr(found, method)(dX)
-        want = getattr(whole, method)(X)
+        lazy = getattr(model, method)(dX)
+        want = getattr(in_one_process, method)(X)
         assert lazy.chunks[0] == dX.chunks[0]
         assert lazy.dtype == want.dtype
         assert np.array_equal(lazy.compute(), want)
@@ -75,19 +75,19 @@ def test_model_is_that_of_the_rows_in_memory(client):
 def test_class_wise_trees(client):
     X, y = rows()
     params = {"n_estimators": 5, "subsample": 0.5, "gap": 2, "calibrate": None, "random_state": 0}
-    whole = ABCLogitBoostClassifier(**params).fit(X, y)
-    found = DaskABCLogitBoostClassifier(client=client, **params).fit(*divided(X, y))
-    assert found.model_.to_bytes() == whole.model_.to_bytes()
-    assert type(found.to_local()) is ABCLogitBoostClassifier
+    in_one_process = ABCLogitBoostClassifier(**params).fit(X, y)
+    model = DaskABCLogitBoostClassifier(client=client, **params).fit(*divided(X, y))
+    assert model.model_.to_bytes() == in_one_process.model_.to_bytes()
+    assert type(model.to_local()) is ABCLogitBoostClassifier
 
 
 @pytest.mark.parametrize("params", [{}, {"weak_learner": "tree", "max_leaf_nodes": 5}])
 def test_stumps_and_trees(client, params):
     X, y = rows()
-    whole = MCBoostClassifier(n_estimators=5, **params).fit(X, y, comm=Alone())
-    found = DaskMCBoostClassifier(client=client, n_estimators=5, **params).fit(*divided(X, y))
-    assert found.model_.to_bytes() == whole.model_.to_bytes()
-    assert type(found.to_local()) is MCBoostClassifier
+    in_one_process = MCBoostClassifier(n_estimators=5, **params).fit(X, y, comm=Alone())
+    model = DaskMCBoostClassifier(client=client, n_estimators=5, **params).fit(*divided(X, y))
+    assert model.model_.to_bytes() == in_one_process.model_.to_bytes()
+    assert type(model.to_local()) is MCBoostClassifier
 
 
 @pytest.mark.slow
@@ -112,12 +112,14 @@ def test_sparse_blocks(client, cls):
 
 def test_defaults_are_calibrated(client):
     X, y = rows()
-    whole = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(X, y, comm=Alone())
-    found = DaskVectorTreeBoostClassifier(client=client, n_estimators=5, random_state=0).fit(
+    in_one_process = VectorTreeBoostClassifier(n_estimators=5, random_state=0).fit(
+        X, y, comm=Alone()
+    )
+    model = DaskVectorTreeBoostClassifier(client=client, n_estimators=5, random_state=0).fit(
         *divided(X, y)
     )
-    assert found.model_.temperature is not None
-    assert found.model_.to_bytes() == whole.model_.to_bytes()
+    assert model.model_.temperature is not None
+    assert model.model_.to_bytes() == in_one_process.model_.to_bytes()
 
 
 def test_data_frames_and_validation_sets(client):
@@ -127,19 +129,19 @@ def test_data_frames_and_validation_sets(client):
     frame = pd.DataFrame(X, columns=list("abcdef"))
     params = {**PARAMS, "calibrate": "temperature", "early_stopping": True}
     held = frame[1000:], y[1000:]
-    whole = VectorTreeBoostClassifier(**params).fit(
+    in_one_process = VectorTreeBoostClassifier(**params).fit(
         frame[:1000], y[:1000], X_val=held[0], y_val=held[1]
     )
     parts = [
         dd.from_pandas(part, npartitions=3)
         for part in (frame[:1000], pd.Series(y[:1000]), *map(_series, held))
     ]
-    found = DaskVectorTreeBoostClassifier(client=client, **params).fit(
+    model = DaskVectorTreeBoostClassifier(client=client, **params).fit(
         *parts[:2], X_val=parts[2], y_val=parts[3]
     )
-    assert found.model_.to_bytes() == whole.model_.to_bytes()
-    assert found.feature_names_in_.tolist() == list("abcdef")
-    assert np.array_equal(found.predict(parts[0]).compute(), whole.predict(frame[:1000]))
+    assert model.model_.to_bytes() == in_one_process.model_.to_bytes()
+    assert model.feature_names_in_.tolist() == list("abcdef")
+    assert np.array_equal(model.predict(parts[0]).compute(), in_one_process.predict(frame[:1000]))
 
 
 METHODS = "predict", "predict_proba", "decision_function"
@@ -158,18 +160,18 @@ def test_lazy_answers_of_frames(client, levels):
     frame.loc[::7, "n"] = pd.NA
     parts = dd.from_pandas(frame, npartitions=4)
     dy = dd.from_pandas(pd.Series(y ^ code % 2), npartitions=4)
-    found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(parts, dy)
+    model = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(parts, dy)
     for method in METHODS:
-        want = getattr(found.to_local(), method)(frame)
-        lazy = getattr(found, method)(parts[["x", "n", "c"]])
+        want = getattr(model.to_local(), method)(frame)
+        lazy = getattr(model, method)(parts[["x", "n", "c"]])
         assert lazy.dtype == want.dtype
         assert lazy.ndim == want.ndim
         assert np.array_equal(lazy.compute(), want)
-    assert found.predict_proba(parts).shape == (400, 4)
+    assert model.predict_proba(parts).shape == (400, 4)
     some = parts[parts.x < np.sort(X[300:, 0])[0]]  # none of the last partition
-    assert np.array_equal(found.predict(some).compute(), found.to_local().predict(some.compute()))
+    assert np.array_equal(model.predict(some).compute(), model.to_local().predict(some.compute()))
     with pytest.raises(ValueError, match="missing:\n- c"):
-        found.predict(parts[["x", "n"]]).compute()
+        model.predict(parts[["x", "n"]]).compute()
 
 
 def test_lazy_answers_of_a_frame_with_one_partition(client):
@@ -179,10 +181,10 @@ def test_lazy_answers_of_a_frame_with_one_partition(client):
     frame = pd.DataFrame(X, columns=list("abcdef"))
     part = dd.from_pandas(frame, npartitions=1)
     dy = dd.from_pandas(pd.Series(y), npartitions=1)
-    found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(part, dy)
+    model = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(part, dy)
     for method in METHODS:
         assert np.array_equal(
-            getattr(found, method)(part).compute(), getattr(found.to_local(), method)(frame)
+            getattr(model, method)(part).compute(), getattr(model.to_local(), method)(frame)
         )
 
 
@@ -203,10 +205,10 @@ def test_categories_that_differ_between_partitions(client, levels, size):
     own = sorted(client.scheduler_info()["workers"])[:size]
     parts, dy = client.persist([parts, dd.from_pandas(pd.Series(y), npartitions=4)], workers=own)
     wait([parts, dy])
-    whole = VectorTreeBoostClassifier(**PARAMS).fit(parts.compute(), y)
-    found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(parts, dy)
-    assert found.model_.categories.names == (sorted(map(str, levels)),)
-    assert found.model_.to_bytes() == whole.model_.to_bytes()
+    in_one_process = VectorTreeBoostClassifier(**PARAMS).fit(parts.compute(), y)
+    model = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(parts, dy)
+    assert model.model_.categories.names == (sorted(map(str, levels)),)
+    assert model.model_.to_bytes() == in_one_process.model_.to_bytes()
 
 
 def test_a_second_fit_keeps_nothing_of_the_first(client):
@@ -240,13 +242,13 @@ def test_labels_of_several_types_of_integers(client):
     types = np.int64, np.uint64
     parts = [delayed(labels[100 * i : 100 * i + 100].astype(types[i % 2])) for i in range(4)]
     dy = da.concatenate([da.from_delayed(part, (100,), np.int64) for part in parts])
-    whole = VectorTreeBoostClassifier(**PARAMS).fit(X, labels)
+    in_one_process = VectorTreeBoostClassifier(**PARAMS).fit(X, labels)
     given = client.persist(
         [*divided(X, size=100), dy], workers=sorted(client.scheduler_info()["workers"])[:1]
     )
     wait(given)
-    found = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(*given)
-    assert found.model_.to_bytes() == whole.model_.to_bytes()
+    model = DaskVectorTreeBoostClassifier(client=client, **PARAMS).fit(*given)
+    assert model.model_.to_bytes() == in_one_process.model_.to_bytes()
 
 
 def test_a_loss_that_is_a_function_has_no_probabilities(client):

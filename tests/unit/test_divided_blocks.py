@@ -18,8 +18,8 @@ ESTIMATORS = [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassif
 
 
 def model_of(cls):
-    more = {"calibrate": None} if "calibrate" in cls().get_params() else {}
-    return cls(n_estimators=4, random_state=0, **more)
+    options = {"calibrate": None} if "calibrate" in cls().get_params() else {}
+    return cls(n_estimators=4, random_state=0, **options)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
@@ -87,14 +87,14 @@ def test_bins_of_a_sample_do_not_depend_on_the_division(cls, monkeypatch):
 
 def errors_of(cls, blocks_of):
     """What each of three workers raises."""
-    found = run(
+    by_worker = run(
         3,
         lambda workers: model_of(cls).fit(
             Dataset.from_blocks(blocks_of(workers.rank), comm=workers)
         ),
     )
-    assert all(isinstance(one, Exception) for one in found), found
-    return found
+    assert all(isinstance(one, Exception) for one in by_worker), by_worker
+    return by_worker
 
 
 def one_alone(found, rank, kind, words):

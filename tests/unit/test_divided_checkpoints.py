@@ -53,17 +53,19 @@ def divided(path, cls, X, y, parts, kill=None, held=None, weight=None, alone=(),
         if kill and kill[0] == workers.rank:
             callbacks.append(Killer(kill[1]))
         its = None if weight is None else weight[part]
-        more = held if held and workers.rank == 0 else {}
+        options = held if held and workers.rank == 0 else {}
         model = cls(**{**PLAIN, **params})
-        model.fit(X[part], y[part], its, comm=numbered(workers, part), callbacks=callbacks, **more)
+        model.fit(
+            X[part], y[part], its, comm=numbered(workers, part), callbacks=callbacks, **options
+        )
         return model.model_.to_bytes(), kept.resumed
 
     return run(len(parts), task)
 
 
-def killed(path, cls, X, y, parts, rank=1, rounds=4, **more):
+def killed(path, cls, X, y, parts, rank=1, rounds=4, **options):
     """Leave the checkpoint of a training that was killed."""
-    found = divided(path, cls, X, y=y, parts=parts, kill=(rank, rounds), **more)
+    found = divided(path, cls, X, y=y, parts=parts, kill=(rank, rounds), **options)
     assert all("killed" in str(one) for one in found), found
     assert 1 <= load_model(path).meta["checkpoint"]["rounds"] <= rounds
 
@@ -75,12 +77,16 @@ def test_stumps_go_on_with_other_workers(loss, tmp_path, monkeypatch):
     X, y = rows(400)
     path = tmp_path / "m.part"
     rng = np.random.default_rng(0)
-    more = {"loss": loss}
-    whole = cls(**PLAIN, **more).fit(X, y, comm=numbered(Alone(), np.arange(400))).model_.to_bytes()
-    killed(path, cls, X, y=y, parts=parts_of(400, 2, "random", rng=rng), rank=1, rounds=5, **more)
+    options = {"loss": loss}
+    uninterrupted_bytes = (
+        cls(**PLAIN, **options).fit(X, y, comm=numbered(Alone(), np.arange(400))).model_.to_bytes()
+    )
+    killed(
+        path, cls, X, y=y, parts=parts_of(400, 2, "random", rng=rng), rank=1, rounds=5, **options
+    )
     seen = load_model(path).meta["checkpoint"]["rounds"]
-    for found in divided(path, cls, X, y=y, parts=parts_of(400, 3, "one row", rng=rng), **more):
-        assert found == (whole, seen)
+    for found in divided(path, cls, X, y=y, parts=parts_of(400, 3, "one row", rng=rng), **options):
+        assert found == (uninterrupted_bytes, seen)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -90,7 +96,7 @@ def test_killed_and_resumed_with_other_workers(cls, rank, tmp_path):
     X, y = rows(400)
     path = tmp_path / "m.part"
     rng = np.random.default_rng(0)
-    whole = cls(**PLAIN, subsample=0.6).fit(X, y).model_.to_bytes()
+    uninterrupted_bytes = cls(**PLAIN, subsample=0.6).fit(X, y).model_.to_bytes()
     seen = 0
     for size, how, rounds in ((2, "even", 3), (3, "random", 5), (4, "empty", 7)):
         killed(
@@ -108,7 +114,7 @@ def test_killed_and_resumed_with_other_workers(cls, rank, tmp_path):
     for found in divided(
         path, cls, X, y=y, parts=parts_of(len(y), 3, "one row", rng=rng), subsample=0.6
     ):
-        assert found == (whole, seen)
+        assert found == (uninterrupted_bytes, seen)
 
 
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCMartClassifier])
@@ -116,7 +122,7 @@ def test_one_worker_and_several_go_on_from_each_other(cls, tmp_path):
     X, y = rows(400)
     path = tmp_path / "m.part"
     weight = np.random.default_rng(3).random(400) + 0.1
-    whole = cls(**PLAIN).fit(X, y, weight).model_.to_bytes()
+    uninterrupted_bytes = cls(**PLAIN).fit(X, y, weight).model_.to_bytes()
     killed(
         path,
         cls,
@@ -125,19 +131,23 @@ def test_one_worker_and_several_go_on_from_each_other(cls, tmp_path):
         parts=parts_of(400, 2, "random", rng=np.random.default_rng(1)),
         weight=weight,
     )
-    again = Checkpoint(path)
-    assert again.fit(cls(**PLAIN), X, y, weight).model_.to_bytes() == whole
-    assert again.resumed
+    second_checkpoint = Checkpoint(path)
+    assert (
+        second_checkpoint.fit(cls(**PLAIN), X, y, weight).model_.to_bytes() == uninterrupted_bytes
+    )
+    assert second_checkpoint.resumed
     os.unlink(path)
     with pytest.raises(ZeroDivisionError):
         cls(**PLAIN).fit(X, y, weight, callbacks=[Checkpoint(path, 0), Killer(5)])
     parts = parts_of(400, 3, "even", rng=np.random.default_rng(1))
-    assert [one[0] for one in divided(path, cls, X, y=y, parts=parts, weight=weight)] == [whole] * 3
+    assert [one[0] for one in divided(path, cls, X, y=y, parts=parts, weight=weight)] == [
+        uninterrupted_bytes
+    ] * 3
 
 
 def test_early_stopping_and_calibration_go_on(tmp_path):
     X, y = rows(500)
-    more = {
+    options = {
         "early_stopping": True,
         "n_iter_no_change": 3,
         "calibrate": "temperature",
@@ -147,16 +157,20 @@ def test_early_stopping_and_calibration_go_on(tmp_path):
     X = X[:400]
     y = y[:400]
     path = tmp_path / "m.part"
-    whole = VectorTreeBoostClassifier(**{**PLAIN, **more}).fit(X, y, **held).model_.to_bytes()
+    uninterrupted_bytes = (
+        VectorTreeBoostClassifier(**{**PLAIN, **options}).fit(X, y, **held).model_.to_bytes()
+    )
     parts = parts_of(400, 2, "even", rng=None)
-    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, held=held, **more)
-    found = divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts[::-1], held=held, **more)
-    assert [one[0] for one in found] == [whole] * 2
+    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, held=held, **options)
+    found = divided(
+        path, VectorTreeBoostClassifier, X, y=y, parts=parts[::-1], held=held, **options
+    )
+    assert [one[0] for one in found] == [uninterrupted_bytes] * 2
 
 
 def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
     X, y = rows(500)
-    more = {
+    options = {
         "early_stopping": True,
         "n_iter_no_change": 3,
         "n_estimators": 40,
@@ -165,25 +179,27 @@ def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
     }
     parts = parts_of(500, 3, "random", rng=np.random.default_rng(0))
     path = tmp_path / "m.part"
-    whole = VectorTreeBoostClassifier(**{**PLAIN, **more}).fit(X, y, comm=Alone()).model_.to_bytes()
-    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, **more)
-    found = divided(
-        path, VectorTreeBoostClassifier, X, y=y, parts=parts[:0:-1] + [parts[0]], **more
+    uninterrupted_bytes = (
+        VectorTreeBoostClassifier(**{**PLAIN, **options}).fit(X, y, comm=Alone()).model_.to_bytes()
     )
-    assert [one[0] for one in found] == [whole] * 3
+    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, **options)
+    found = divided(
+        path, VectorTreeBoostClassifier, X, y=y, parts=parts[:0:-1] + [parts[0]], **options
+    )
+    assert [one[0] for one in found] == [uninterrupted_bytes] * 3
 
 
 def test_a_seed_that_was_drawn_goes_on(tmp_path):
     X, y = rows(300)
     parts = parts_of(300, 2, "even", rng=None)
     path = tmp_path / "m.part"
-    more = {"random_state": None, "subsample": 0.5}
-    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, **more)
+    options = {"random_state": None, "subsample": 0.5}
+    killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, **options)
     text = path.read_bytes()
-    first = divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts, **more)
+    first = divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts, **options)
     path.write_bytes(text)
     again = divided(
-        path, VectorTreeBoostClassifier, X, y=y, parts=parts_of(300, 3, "even", rng=None), **more
+        path, VectorTreeBoostClassifier, X, y=y, parts=parts_of(300, 3, "even", rng=None), **options
     )
     assert {one[0] for one in first} == {one[0] for one in again}
 
@@ -314,7 +330,7 @@ def test_blocks_go_on(cls, params, tmp_path, monkeypatch):
     X, y = rows(400)
     params = {**PLAIN, **params}
     path = tmp_path / "m.part"
-    whole = cls(**params).fit(X, y).model_.to_bytes()
+    uninterrupted_bytes = cls(**params).fit(X, y).model_.to_bytes()
 
     def blocks(step):
         return Dataset.from_blocks(
@@ -325,9 +341,12 @@ def test_blocks_go_on(cls, params, tmp_path, monkeypatch):
         with pytest.raises(ZeroDivisionError):
             cls(**params).fit(blocks(step), callbacks=[Checkpoint(path, 0), Killer(rounds)])
         assert load_model(path).meta["checkpoint"]["rounds"] == rounds
-    again = Checkpoint(path, 0)
-    assert again.fit(cls(**params), blocks(200), None).model_.to_bytes() == whole
-    assert again.resumed == 6
+    second_checkpoint = Checkpoint(path, 0)
+    assert (
+        second_checkpoint.fit(cls(**params), blocks(200), None).model_.to_bytes()
+        == uninterrupted_bytes
+    )
+    assert second_checkpoint.resumed == 6
     X[3, 3] = 5
     with pytest.raises(ValueError, match="the features differ"):
         cls(**params).fit(blocks(200), callbacks=[Checkpoint(path, 0)])

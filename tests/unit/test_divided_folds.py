@@ -38,13 +38,13 @@ def divisions(m, seed=0):
     }
 
 
-def check(model, X, y, weight=None, parts=None, **more):
+def check(model, X, y, weight=None, parts=None, **options):
     """All divisions give the model of one worker; it is calibrated."""
 
     def fit(part, comm):
         its = None if weight is None else weight[part]
         labels = [y[i] for i in part] if isinstance(y, list) else y[part]
-        found = model().fit(X[part], labels, its, comm=numbered(comm, part), **more)
+        found = model().fit(X[part], labels, its, comm=numbered(comm, part), **options)
         return found.model_.to_bytes()
 
     one = fit(np.arange(X.shape[0]), Alone())
@@ -237,14 +237,14 @@ def test_folds_of_several_workers_are_a_number():
     X, y = rows(300)
     from sklearn.model_selection import KFold
 
-    for more, cv in (({"groups": np.arange(300) % 9}, 3), ({}, KFold(3))):
+    for options, cv in (({"groups": np.arange(300) % 9}, 3), ({}, KFold(3))):
         with pytest.raises(ValueError, match="give cv as a number, and no groups"):
-            VectorTreeBoostClassifier(n_estimators=2, cv=cv).fit(X, y, comm=Alone(), **more)
+            VectorTreeBoostClassifier(n_estimators=2, cv=cv).fit(X, y, comm=Alone(), **options)
         with pytest.raises(ValueError, match="give cv as a number, and no groups"):
             labels = VectorTreeBoostClassifier(
                 n_estimators=2, loss="logistic", cv=cv, decision_threshold="f1"
             )
-            labels.fit(X, np.eye(5, dtype=int)[y], comm=Alone(), **more)
+            labels.fit(X, np.eye(5, dtype=int)[y], comm=Alone(), **options)
 
 
 @pytest.mark.parametrize("scoring", ["log_loss", "error"])

@@ -91,6 +91,8 @@ def test_one_model_of_processes(size, how):
     where = WHERE[len(how) % 2]
     command = [str(mpiexec), "-n", str(size), sys.executable, grid.__file__, how, threads, where]
     environment = {**os.environ, "OMP_NUM_THREADS": threads}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=environment)
+    completed = subprocess.run(
+        command, capture_output=True, text=True, timeout=900, env=environment
+    )
     want = sorted(f"{name} {expected(name)}" for name in NAMES for _ in range(size))
-    assert sorted(done.stdout.splitlines()) == want, done.stderr[-2000:]
+    assert sorted(completed.stdout.splitlines()) == want, completed.stderr[-2000:]

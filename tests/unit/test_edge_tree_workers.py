@@ -43,8 +43,8 @@ def division(y, size, how, seed=0):
 
 def check(X, y, parts, weight=None, name="mcboost", **params):
     """The workers' models are those of one worker."""
-    cls, more = ALL[name]
-    params = {"n_estimators": 5, "random_state": 0, **more, **params}
+    cls, options = ALL[name]
+    params = {"n_estimators": 5, "random_state": 0, **options, **params}
     return one_model(cls, X, y, parts=parts, weight=weight, comm=Alone(), **params)
 
 
@@ -87,9 +87,9 @@ def test_model_differs_from_that_without_a_communicator_in_rounding_alone(name):
 def test_more_rows_than_counts_of_24_bits_take(name, monkeypatch):
     X, y = coded_rows(3000)
     weight = np.random.default_rng(3).uniform(0.2, 3, len(y))
-    cls, more = ALL[name]
+    cls, options = ALL[name]
     params = {**KINDS["trees on categories"], "min_weight_fraction_leaf": 0.01}
-    fewer = cls(n_estimators=5, random_state=0, **more, **params).fit(X, y, weight, comm=Alone())
+    fewer = cls(n_estimators=5, random_state=0, **options, **params).fit(X, y, weight, comm=Alone())
     monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
     one = check(X, y, division(y, 3, "random"), weight=weight, name=name, **params)
     assert (one.predict(X) == fewer.predict(X)).mean() > 0.99
@@ -134,7 +134,7 @@ def test_light_bins_of_few_rows_are_joined(name, seeds):
         y = rng.integers(0, 3, 40)
         weight = rng.choice([0.1, 1, 2, 7], 40)
         X[rng.random((40, 2)) < 0.1], y[:3] = np.nan, range(3)
-        more = ({}, {"categorical_features": [1]}, {"max_bins": 5})[seed % 3]
+        options = ({}, {"categorical_features": [1]}, {"max_bins": 5})[seed % 3]
         parts = np.array_split(np.arange(40), 2)
         check(
             X,
@@ -143,7 +143,7 @@ def test_light_bins_of_few_rows_are_joined(name, seeds):
             weight=weight,
             name=name,
             **{**heavy, "n_estimators": 2, "min_weight_fraction_leaf": 0.05},
-            **more,
+            **options,
         )
 
 
@@ -226,12 +226,12 @@ def test_checkpoints_go_on_with_other_workers(tmp_path, monkeypatch):
     cls = MCBoostClassifier
     monkeypatch.setattr(cls.booster, "restart_every", 2)  # its checkpoints are written there
     X, y = coded_rows(900)
-    more = {"categorical_features": [1], **TREES}
-    params = {"n_estimators": 9, "random_state": 0, "n_jobs": 1, **more}
-    whole = cls(**params).fit(X, y, comm=Alone()).model_.to_bytes()
-    killed(tmp_path / "m.part", cls, X, y=y, parts=division(y, 3, "random"), **more)
-    found = divided(tmp_path / "m.part", cls, X, y=y, parts=division(y, 2, "by class"), **more)
-    assert [its for its, _ in found] == [whole] * 2
+    options = {"categorical_features": [1], **TREES}
+    params = {"n_estimators": 9, "random_state": 0, "n_jobs": 1, **options}
+    uninterrupted_bytes = cls(**params).fit(X, y, comm=Alone()).model_.to_bytes()
+    killed(tmp_path / "m.part", cls, X, y=y, parts=division(y, 3, "random"), **options)
+    found = divided(tmp_path / "m.part", cls, X, y=y, parts=division(y, 2, "by class"), **options)
+    assert [its for its, _ in found] == [uninterrupted_bytes] * 2
     assert {rounds for _, rounds in found} in (
         {2},
         {4},
@@ -325,9 +325,9 @@ def test_any_number_of_labels(form):
     held = {"X_val": X[::9], "y_val": make(Y[::9])}
 
     def fit(part, comm):
-        more = held if comm.rank == 0 else {}
+        options = held if comm.rank == 0 else {}
         model = VectorTreeBoostClassifier(**params).fit(
-            X[part], make(Y[part]), comm=numbered(comm, part), **more
+            X[part], make(Y[part]), comm=numbered(comm, part), **options
         )
         return model.model_.to_bytes(), model.classes_.tolist()
 

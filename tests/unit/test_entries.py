@@ -122,19 +122,19 @@ def test_labels_share_a_number_of_a_leaf(tmp_path):
     assert full.model_.to_bytes()[10] == 5  # without entries nothing has changed
 
 
-@pytest.mark.parametrize("more", [{}, {"split_columns": None}, {"leaf_levels": 7}])
-def test_labels_go_on_to_the_same_bytes(tmp_path, more):
+@pytest.mark.parametrize("options", [{}, {"split_columns": None}, {"leaf_levels": 7}])
+def test_labels_go_on_to_the_same_bytes(tmp_path, options):
     X, Y = labels(300, 12)
-    params = {"loss": "logistic", "max_leaf_entries": 3, **more}
-    whole = classifier(9, **params).fit(X, Y).model_.to_bytes()
-    assert classifier(9, **params, n_jobs=3).fit(X, Y).model_.to_bytes() == whole
+    params = {"loss": "logistic", "max_leaf_entries": 3, **options}
+    uninterrupted_bytes = classifier(9, **params).fit(X, Y).model_.to_bytes()
+    assert classifier(9, **params, n_jobs=3).fit(X, Y).model_.to_bytes() == uninterrupted_bytes
     warm = classifier(4, **params, warm_start=True).fit(X, Y).set_params(n_estimators=9).fit(X, Y)
-    assert warm.model_.to_bytes() == whole
+    assert warm.model_.to_bytes() == uninterrupted_bytes
     path = tmp_path / "c"
     classifier(4, **params).fit(X, Y, callbacks=[Checkpoint(path, every=1)])
     assert (
         classifier(9, **params).fit(X, Y, callbacks=[Checkpoint(path, every=1)]).model_.to_bytes()
-        == whole
+        == uninterrupted_bytes
     )
 
 

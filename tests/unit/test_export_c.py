@@ -83,10 +83,10 @@ def shown_by_program(model, row, command, folder):
         f"-I{folder}",
         f"-I{pymcboost.get_include()}",
     ]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, source, "-o", folder / "program"], capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stderr[:3000]
+    assert completed.returncode == 0, completed.stderr[:3000]
     return subprocess.run(
         [folder / "program"], capture_output=True, text=True, check=True
     ).stdout.split()
@@ -195,17 +195,17 @@ def compiled(model, folder, header=False, **how):
         "-o",
         folder / "program",
     ]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[:3000]
+    completed = subprocess.run(command, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr[:3000]
     dtype = given.removesuffix("_t")
 
     def score(X):
         rows = X.astype(np.float32).view(np.uint32) if dtype == "uint32" else X.astype(dtype)
-        done = subprocess.run(
+        completed = subprocess.run(
             [folder / "program"], input=rows.tobytes(), capture_output=True, check=True, timeout=60
         )
         found = np.frombuffer(
-            done.stdout, [("scores", np.int32, model.n_classes_), ("best", np.int32)]
+            completed.stdout, [("scores", np.int32, model.n_classes_), ("best", np.int32)]
         )
         return found["scores"], found["best"]
 
@@ -282,8 +282,8 @@ def test_any_name_can_begin_those_in_c(name, tmp_path):
         assert f"_{name}" not in text
         (tmp_path / f"{number}.c").write_text(text)
         command = [compiler("gcc"), *STRICT, "-c", tmp_path / f"{number}.c", "-o", tmp_path / "m.o"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[:3000]
+        completed = subprocess.run(command, capture_output=True, text=True)
+        assert completed.returncode == 0, completed.stderr[:3000]
 
 
 def test_masks_where_an_int_has_16_bits(tmp_path):
@@ -306,9 +306,9 @@ def test_masks_where_an_int_has_16_bits(tmp_path):
         "-o",
         "-",
     ]
-    done = subprocess.run([*command, tmp_path / "m.c"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[:3000]
-    assert "shl i32" in done.stdout and "shl i16" not in done.stdout
+    completed = subprocess.run([*command, tmp_path / "m.c"], capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr[:3000]
+    assert "shl i32" in completed.stdout and "shl i16" not in completed.stdout
 
 
 @pytest.mark.parametrize(

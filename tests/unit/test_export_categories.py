@@ -210,10 +210,10 @@ def lightgbm_text(words=(6,), ends=(0, 1), more="", last="pandas_categorical:nul
     return f"{head}\nTree=0\n{tree}{more}\n\nend of trees\n\n{last}\n"
 
 
-def read(reader, folder, text, **more):
+def read(reader, folder, text, **options):
     path = folder / "model"
     path.write_text(text)
-    return reader(path, **more)
+    return reader(path, **options)
 
 
 def test_a_set_of_lightgbm(tmp_path):
@@ -363,10 +363,10 @@ def test_xgboosts_frames(tmp_path, seed, n_classes):
 
 
 @pytest.mark.parametrize(
-    "more", [{}, {"booster": "dart", "rate_drop": 0.3}, {"multi_strategy": "multi_output_tree"}]
+    "options", [{}, {"booster": "dart", "rate_drop": 0.3}, {"multi_strategy": "multi_output_tree"}]
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_xgboosts_codes(seed, more):
+def test_xgboosts_codes(seed, options):
     """Arrays with codes, of which some are in no set; missing values may go the other way than these."""
     xgb = pytest.importorskip("xgboost")
     rng = np.random.default_rng(seed)
@@ -382,7 +382,7 @@ def test_xgboosts_codes(seed, more):
         "objective": "multi:softprob",
         "num_class": 3,
         "max_cat_to_onehot": 4,
-        **more,
+        **options,
     }
     types = ["c", "float", "c"]
     try:

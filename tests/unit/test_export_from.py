@@ -510,14 +510,14 @@ def test_xgboost_stopped_early(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "n_classes, more", [(2, {}), (3, {"num_parallel_tree": 2, "subsample": 0.5})]
+    "n_classes, options", [(2, {}), (3, {"num_parallel_tree": 2, "subsample": 0.5})]
 )
-def test_xgboost_itself_stopped_early(n_classes, more):
+def test_xgboost_itself_stopped_early(n_classes, options):
     xgb = pytest.importorskip("xgboost")
     X = rows(600, 4)
     y = np.random.default_rng(0).integers(n_classes, size=600)
     trained = xgb.XGBClassifier(
-        n_estimators=40, max_depth=3, early_stopping_rounds=5, n_jobs=1, **more
+        n_estimators=40, max_depth=3, early_stopping_rounds=5, n_jobs=1, **options
     )
     trained.fit(X[:300], y[:300], eval_set=[(X[300:], y[300:])], verbose=False)
     booster = trained.get_booster()
@@ -572,8 +572,8 @@ def test_xgboost_dart(tmp_path, vector, nested):
     )
 
 
-@pytest.mark.parametrize("more", [{}, {"num_parallel_tree": 2, "subsample": 0.5}])
-def test_dart_of_xgboost_itself(more):
+@pytest.mark.parametrize("options", [{}, {"num_parallel_tree": 2, "subsample": 0.5}])
+def test_dart_of_xgboost_itself(options):
     """Run with XGBoost 3.2 and 3.4, which write the weights of trees in different places."""
     xgb = pytest.importorskip("xgboost")
     rng = np.random.default_rng(0)
@@ -585,7 +585,7 @@ def test_dart_of_xgboost_itself(more):
         "nthread": 1,
         "booster": "dart",
         "rate_drop": 0.5,
-        **more,
+        **options,
     }
     booster = xgb.train(params, xgb.DMatrix(X, y), 8)
     model = from_xgboost(booster)
@@ -745,20 +745,20 @@ def test_values_near_0_go_where_lightgbm_sends_them():
     X = X[:, None]
     read = 0
     signs = np.tile(np.float32([-1, 0, 1]), 40)[:, None]
-    for more in ({}, {"zero_as_missing": True}, {"use_missing": False}):
+    for options in ({}, {"zero_as_missing": True}, {"use_missing": False}):
         for y in (signs[:, 0] < 0, signs[:, 0] > 0):
             how = {
                 "objective": "binary",
                 "num_threads": 1,
                 "verbose": -1,
                 "min_data_in_leaf": 1,
-                **more,
+                **options,
             }
             booster = lgb.train(how, lgb.Dataset(signs, y), 2)
             try:
                 model = from_lightgbm(booster)
             except ModelFormatError:
-                assert "zero_as_missing" in more
+                assert "zero_as_missing" in options
                 continue
             read += 1
             expected = booster.predict(X, raw_score=True)

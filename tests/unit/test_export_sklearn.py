@@ -29,9 +29,9 @@ def data(rng, n=600, missing=0.1):
 
 def agrees(model, forest, X):
     expected = forest.predict_proba(X)
-    found = model.predict_proba(X)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-14)
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-14)
     assert (
         np.abs(model.raw_scores(X) - len(forest.estimators_) * expected).max()
         <= model.meta["score_error"]
@@ -45,7 +45,7 @@ def agrees(model, forest, X):
 
 @pytest.mark.parametrize("kind", FORESTS)
 @pytest.mark.parametrize(
-    "more",
+    "options",
     [
         {},
         {"max_depth": 3, "class_weight": "balanced", "criterion": "entropy"},
@@ -56,10 +56,10 @@ def agrees(model, forest, X):
 )
 @pytest.mark.parametrize("missing", [0, 0.1])
 @pytest.mark.part(3)
-def test_probabilities_are_those_of_the_forest(tmp_path, kind, more, missing):
-    rng = np.random.default_rng(len(more))
+def test_probabilities_are_those_of_the_forest(tmp_path, kind, options, missing):
+    rng = np.random.default_rng(len(options))
     X, y = data(rng, missing=missing)
-    forest = kind(**{"n_estimators": 20, "random_state": 0, **more}).fit(
+    forest = kind(**{"n_estimators": 20, "random_state": 0, **options}).fit(
         X, y, sample_weight=rng.random(len(y))
     )
     model = from_sklearn(forest)
@@ -72,9 +72,9 @@ def test_probabilities_are_those_of_the_forest(tmp_path, kind, more, missing):
         None,
     )
     model.save(tmp_path / "m.mcb")
-    again = load_model(tmp_path / "m.mcb")
-    assert again.link == "shares"
-    np.testing.assert_array_equal(again.predict_proba(test), model.predict_proba(test))
+    restored = load_model(tmp_path / "m.mcb")
+    assert restored.link == "shares"
+    np.testing.assert_array_equal(restored.predict_proba(test), model.predict_proba(test))
 
 
 @pytest.mark.parametrize("kind", FORESTS)

@@ -332,12 +332,12 @@ def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypat
 
         def fit(n, rest=rest, held=held):
             rows = rest
-            more = {}
+            options = {}
             if vars(estimator).get("subsample") == "auto":  # draws go by the places of rows in X
                 rows = np.arange(len(y))
-                more = {"sample_weight": np.isin(np.arange(len(y)), rest)}
+                options = {"sample_weight": np.isin(np.arange(len(y)), rest)}
             return cls(n_estimators=n, n_jobs=1, **rate).fit(
-                X[rows], y[rows], X_val=X[held], y_val=y[held], **more
+                X[rows], y[rows], X_val=X[held], y_val=y[held], **options
             )
 
         model = fit(6)
@@ -448,31 +448,33 @@ def test_the_best_round_is_that_of_the_mean_curve(scoring, best):
     estimator = VectorTreeBoostClassifier(
         learning_rate=0.2, scoring=scoring, n_iter_no_change=6, random_state=0
     )
-    found = out_of_fold(estimator, dataset_of(X, y), seed=3)
-    mean = found.curves.mean(axis=0)
-    rounds = found.rounds
-    assert found.best_round == rounds[best(mean)]
-    waits = rounds - found.best_round >= np.maximum(6, rounds / 3)
+    out_of_fold_scores = out_of_fold(estimator, dataset_of(X, y), seed=3)
+    mean = out_of_fold_scores.curves.mean(axis=0)
+    rounds = out_of_fold_scores.rounds
+    assert out_of_fold_scores.best_round == rounds[best(mean)]
+    waits = rounds - out_of_fold_scores.best_round >= np.maximum(6, rounds / 3)
     assert waits[-1] and not waits[:-1].any()
     steps = np.diff(np.concatenate(([0], rounds)))
     np.testing.assert_array_equal(steps, np.maximum(1, (rounds - steps) // 16))
-    assert found.n_estimators == round(found.best_round * 1.5**0.5)
+    assert out_of_fold_scores.n_estimators == round(out_of_fold_scores.best_round * 1.5**0.5)
     fixed, _ = held_scores(
         estimator,
         dataset_of(X, y),
         3,
-        rounds=found.best_round,
+        rounds=out_of_fold_scores.best_round,
         parts=splits(3, dataset_of(X, y), 3),
     )
-    np.testing.assert_allclose(fixed, found.scores, rtol=1e-12)
+    np.testing.assert_allclose(fixed, out_of_fold_scores.scores, rtol=1e-12)
 
 
 def test_no_more_rounds_than_the_most_are_tried(monkeypatch):
     monkeypatch.setattr(folds, "MOST_ROUNDS", 11)
     X, y = some_rows(n=300)
-    found = out_of_fold(MCBoostClassifier(learning_rate=0.01), dataset_of(X, y), seed=3)
-    assert found.curves.shape == (3, 11)
-    assert found.best_round == 11
+    out_of_fold_scores = out_of_fold(
+        MCBoostClassifier(learning_rate=0.01), dataset_of(X, y), seed=3
+    )
+    assert out_of_fold_scores.curves.shape == (3, 11)
+    assert out_of_fold_scores.best_round == 11
     assert MCBoostClassifier(learning_rate=0.01, n_estimators="auto").fit(X, y).n_estimators_ == 13
 
 
@@ -496,11 +498,11 @@ def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
     )  # two folds of three are not easy
     parts = [(np.arange(20), np.arange(20, 60)), (np.arange(20, 60), np.arange(20))]
     estimator = SAMMEClassifier(weak_learner="tree", cv=parts, max_leaf_nodes=3, n_iter_no_change=9)
-    found = out_of_fold(estimator, dataset_of(X, y), seed=0)
-    assert found.curves.shape == (2, 9)
-    assert found.rounds.tolist() == list(range(1, 10))
-    assert len(np.unique(found.curves[0])) == 1
-    assert len(np.unique(found.curves[1])) > 1
+    out_of_fold_scores = out_of_fold(estimator, dataset_of(X, y), seed=0)
+    assert out_of_fold_scores.curves.shape == (2, 9)
+    assert out_of_fold_scores.rounds.tolist() == list(range(1, 10))
+    assert len(np.unique(out_of_fold_scores.curves[0])) == 1
+    assert len(np.unique(out_of_fold_scores.curves[1])) > 1
     fixed, _ = held_scores(estimator, dataset_of(X, y), 0, rounds=9, parts=parts)
     one = SAMMEClassifier(weak_learner="tree", max_leaf_nodes=3, n_estimators=9).fit(X[:20], y[:20])
     assert one.n_estimators_ == 1
@@ -510,10 +512,10 @@ def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
 def test_without_anything_to_learn_one_round_is_asked_for():
     X = np.ones((36, 2))
     y = np.arange(36) % 3
-    found = out_of_fold(MCBoostClassifier(), dataset_of(X, y), seed=0)
-    assert found.best_round == 1
-    assert found.curves.shape == (3, 0)
-    assert not found.scores.any()
+    out_of_fold_scores = out_of_fold(MCBoostClassifier(), dataset_of(X, y), seed=0)
+    assert out_of_fold_scores.best_round == 1
+    assert out_of_fold_scores.curves.shape == (3, 0)
+    assert not out_of_fold_scores.scores.any()
     dataset = dataset_of(X, y)
     for estimator in MCBoostClassifier(), MultiBoostClassifier():
         assert not held_scores(estimator, dataset, 0, rounds=5, parts=splits(3, dataset, 0))[
@@ -528,12 +530,18 @@ def test_rows_of_weight_zero_are_in_no_fold():
     X, y = some_rows()
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
     for cv in 3, StratifiedKFold(3):
-        found = out_of_fold(
+        out_of_fold_scores = out_of_fold(
             MartClassifier(cv=cv, n_iter_no_change=2), dataset_of(X, y, weight), seed=0
         )
         unused = weight == 0
-        assert np.isnan(found.scores[unused]).all() and (found.fold[unused] == -1).all()
-        assert np.isfinite(found.scores[~unused]).all() and (found.fold[~unused] >= 0).all()
+        assert (
+            np.isnan(out_of_fold_scores.scores[unused]).all()
+            and (out_of_fold_scores.fold[unused] == -1).all()
+        )
+        assert (
+            np.isfinite(out_of_fold_scores.scores[~unused]).all()
+            and (out_of_fold_scores.fold[~unused] >= 0).all()
+        )
 
 
 def test_weights_of_rows_and_classes_count_in_the_metric():

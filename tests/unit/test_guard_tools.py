@@ -185,10 +185,10 @@ def test_table_has_every_training():
 
 @pytest.mark.slow
 def test_every_training_has_its_bytes():
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, golden.__file__, "check"], capture_output=True, text=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert completed.returncode == 0, completed.stdout + completed.stderr
 
 
 # -- times and memory --------------------------------------------------------------------------------------------------

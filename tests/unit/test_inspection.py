@@ -318,15 +318,15 @@ def test_covers_stay_in_the_file_and_change_nothing_else(fitted, data, kind, tmp
     held = model.with_covers(X)
     assert (model.has_covers, held.has_covers) == (False, True)
     held.save(tmp_path / "m.mcb")
-    again = load_model(tmp_path / "m.mcb")
-    assert again.ensemble.cover.tolist() == held.ensemble.cover.tolist()
-    assert again.raw_scores(X).tobytes() == model.raw_scores(X).tobytes()
+    restored = load_model(tmp_path / "m.mcb")
+    assert restored.ensemble.cover.tolist() == held.ensemble.cover.tolist()
+    assert restored.raw_scores(X).tobytes() == model.raw_scores(X).tobytes()
     assert held.with_covers(None).to_bytes() == model.to_bytes()
     assert held.to_bytes()[10:12] == b"\2\0"
-    assert again.with_meta({"a": 1}).has_covers and again.with_temperature(2.0).has_covers
-    if not again.has_stages:
+    assert restored.with_meta({"a": 1}).has_covers and restored.with_temperature(2.0).has_covers
+    if not restored.has_stages:
         return
-    first = again.truncate(3)
+    first = restored.truncate(3)
     assert first.ensemble.cover.tolist() == model.truncate(3).with_covers(X).ensemble.cover.tolist()
     assert contributions(first, X[:5]).values.shape == (5, 4, 3)
 
@@ -576,13 +576,13 @@ def test_models_without_gains_name_no_rows_as_a_remedy(fitted, data, machine):
         (table, "give the model with"),
     )
     for model, words in wrong:
-        for function, more in (
+        for function, options in (
             (importance, {}),
             (importance, {"per_class": True}),
             (looking.plot_importance, {}),
         ):
             with pytest.raises(ValueError, match=words):
-                function(model, **more)
+                function(model, **options)
     assert importance(machine).tolist() == machine.feature_importances_.tolist()
 
 

@@ -64,13 +64,13 @@ def twin_mh(X, Y, weight, rounds):
 def test_is_its_twin(weighted):
     X, Y = data(90)
     weight = np.random.default_rng(0).integers(1, 5, len(X)) / 2.0 if weighted else np.ones(len(X))
-    found = AdaBoostMHClassifier(n_estimators=4).fit(
+    model = AdaBoostMHClassifier(n_estimators=4).fit(
         X, Y, sample_weight=weight if weighted else None
     )
     expected = twin_mh(X, Y, weight, rounds=4)
-    np.testing.assert_allclose(found.decision_function(X), expected, rtol=1e-6, atol=1e-6)
-    np.testing.assert_allclose(found.predict_proba(X), 1 / (1 + np.exp(-expected)), atol=1e-6)
-    np.testing.assert_array_equal(found.predict(X), found.decision_function(X) > 0)
+    np.testing.assert_allclose(model.decision_function(X), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(X), 1 / (1 + np.exp(-expected)), atol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), model.decision_function(X) > 0)
 
 
 def test_one_label_a_row_is_learnt_as_well():
@@ -87,19 +87,19 @@ def test_one_label_a_row_is_learnt_as_well():
 def test_whatever_else_a_training_does(learner, tmp_path):
     X, Y = data()
 
-    def make(n=8, **more):
-        return AdaBoostMHClassifier(n_estimators=n, random_state=0, **learner, **more)
+    def make(n=8, **options):
+        return AdaBoostMHClassifier(n_estimators=n, random_state=0, **learner, **options)
 
-    whole = make().fit(X, Y)
+    uninterrupted = make().fit(X, Y)
     for form in (scipy.sparse.csr_matrix(Y), Y.tolist(), list(Y), Y.astype(bool)):
-        assert make(n_jobs=2).fit(X, form).model_.to_bytes() == whole.model_.to_bytes()
+        assert make(n_jobs=2).fit(X, form).model_.to_bytes() == uninterrupted.model_.to_bytes()
     warm = make(3, warm_start=True).fit(X, Y).set_params(n_estimators=8).fit(X, Y)
     np.testing.assert_allclose(
-        warm.decision_function(X), whole.decision_function(X), rtol=1e-6, atol=1e-7
+        warm.decision_function(X), uninterrupted.decision_function(X), rtol=1e-6, atol=1e-7
     )
-    more = make(5).fit(X, Y, init_model=make(3).fit(X, Y))
+    options = make(5).fit(X, Y, init_model=make(3).fit(X, Y))
     np.testing.assert_allclose(
-        more.decision_function(X), whole.decision_function(X), rtol=1e-6, atol=1e-7
+        options.decision_function(X), uninterrupted.decision_function(X), rtol=1e-6, atol=1e-7
     )
     for wrong in (np.arange(len(X)) % 5, Y):
         other = make(3, warm_start=True).fit(X, Y if wrong.ndim == 1 else np.arange(len(X)) % 5)
@@ -107,12 +107,12 @@ def test_whatever_else_a_training_does(learner, tmp_path):
             ValueError, match="warm_start: the existing model is for|decision_threshold"
         ):
             other.set_params(n_estimators=5).fit(X, wrong)
-    whole.save(tmp_path / "m.mcb")
+    uninterrupted.save(tmp_path / "m.mcb")
     file = load_model(tmp_path / "m.mcb")
     assert file.link == "sigmoid"
-    np.testing.assert_array_equal(file.predict(X), whole.predict(X))
+    np.testing.assert_array_equal(file.predict(X), uninterrupted.predict(X))
     np.testing.assert_array_equal(
-        pickle.loads(pickle.dumps(whole)).predict_proba(X), file.predict_proba(X)
+        pickle.loads(pickle.dumps(uninterrupted)).predict_proba(X), file.predict_proba(X)
     )
     Checkpoint(tmp_path / "c").fit(make(), X, Y)
     for scoring in (
@@ -123,8 +123,8 @@ def test_whatever_else_a_training_does(learner, tmp_path):
         "precision_at_3",
         "auc_ovr",
     ):
-        found = make(scoring=scoring).fit(X[:150], Y[:150], X_val=X[150:], y_val=Y[150:])
-        assert len(found.history_[f"val_{scoring}"]) == 8 and scoring in LABEL_METRICS
+        model = make(scoring=scoring).fit(X[:150], Y[:150], X_val=X[150:], y_val=Y[150:])
+        assert len(model.history_[f"val_{scoring}"]) == 8 and scoring in LABEL_METRICS
     best = make(decision_threshold="f1").fit(X, Y)
     assert best.model_.thresholds.any() and not make().fit(X, Y).model_.thresholds.any()
     assert make("auto", cv=2).fit(X, Y).n_estimators_ > 0
@@ -141,12 +141,12 @@ def test_labels_that_no_row_or_every_row_has():
     Y[:, 2] = 1
     Y[:20] = 0
     Y[:, 2] = 1
-    found = AdaBoostMHClassifier(n_estimators=10).fit(X, Y)
-    P = found.predict_proba(X)
+    model = AdaBoostMHClassifier(n_estimators=10).fit(X, Y)
+    P = model.predict_proba(X)
     assert (
         (P[:, 1] < 0.3).all()
         and (P[:, 2] > 0.7).all()
-        and np.isfinite(found.decision_function(X)).all()
+        and np.isfinite(model.decision_function(X)).all()
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # there may be nothing to learn

@@ -295,33 +295,35 @@ def test_labels_that_no_row_or_every_row_has_and_rows_without_any():
 
 def test_files_pickles_and_going_on(tmp_path):
     X, Y = data()
-    whole = model(decision_threshold=0.3).fit(X, Y)
-    whole.save(tmp_path / "m.mcb")
+    uninterrupted = model(decision_threshold=0.3).fit(X, Y)
+    uninterrupted.save(tmp_path / "m.mcb")
     file = load_model(tmp_path / "m.mcb")
     assert file.link == "sigmoid" and file.to_bytes()[10] == 5
     for name in ("predict", "predict_proba", "predict_log_proba", "decision_function"):
-        np.testing.assert_array_equal(getattr(file, name)(X), getattr(whole, name)(X))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(whole)).predict(X), whole.predict(X))
+        np.testing.assert_array_equal(getattr(file, name)(X), getattr(uninterrupted, name)(X))
+    np.testing.assert_array_equal(
+        pickle.loads(pickle.dumps(uninterrupted)).predict(X), uninterrupted.predict(X)
+    )
     np.testing.assert_allclose(file.predict_log_proba(X), np.log(file.predict_proba(X)), rtol=1e-12)
     np.testing.assert_allclose(file.predict_proba(X), sigmoid(file.raw_scores(X)), rtol=1e-14)
-    *_, last = whole.staged_predict_proba(X)
-    np.testing.assert_allclose(last, whole.predict_proba(X), rtol=1e-14)
+    *_, last = uninterrupted.staged_predict_proba(X)
+    np.testing.assert_allclose(last, uninterrupted.predict_proba(X), rtol=1e-14)
     warm = (
         model(3, warm_start=True, decision_threshold=0.3)
         .fit(X, Y)
         .set_params(n_estimators=8)
         .fit(X, Y)
     )
-    assert warm.model_.to_bytes() == whole.model_.to_bytes()
+    assert warm.model_.to_bytes() == uninterrupted.model_.to_bytes()
     more = model(5).fit(X, Y, init_model=model(3).fit(X, Y))
-    np.testing.assert_array_equal(more.decision_function(X), whole.decision_function(X))
+    np.testing.assert_array_equal(more.decision_function(X), uninterrupted.decision_function(X))
     assert (
         model(decision_threshold=0.3, n_jobs=3).fit(X, Y).model_.to_bytes()
-        == whole.model_.to_bytes()
+        == uninterrupted.model_.to_bytes()
     )
-    new = pickle.loads(pickle.dumps(whole)).refit_leaves(X, Y, decay=0.0)
+    new = pickle.loads(pickle.dumps(uninterrupted)).refit_leaves(X, Y, decay=0.0)
     np.testing.assert_allclose(
-        new.decision_function(X), whole.decision_function(X), rtol=1e-5, atol=1e-6
+        new.decision_function(X), uninterrupted.decision_function(X), rtol=1e-5, atol=1e-6
     )
 
     class Stop:

@@ -221,9 +221,9 @@ def test_head_room_of_second_derivatives():
     real = trees._grower
 
     class Noting:
-        def grow_softmax(self, *arguments, **more):
+        def grow_softmax(self, *arguments, **options):
             seen.append(next(a for a in arguments if getattr(a, "shape", None) == (1, 3)))
-            return real.grow_softmax(*arguments, **more)
+            return real.grow_softmax(*arguments, **options)
 
     trees._grower = Noting()
     trees.grow([(0, 1)], 0.1, None, np.zeros(0, dtype=np.uint8))

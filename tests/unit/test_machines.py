@@ -253,9 +253,9 @@ def test_model_of_a_machine(tmp_path):
         model = Model.from_ensemble(machine, ["a", "b", "c"], meta={"rounds": 7})
         model.save(tmp_path / "m.mcb")
         assert (tmp_path / "m.mcb").read_bytes() == model.to_bytes()
-        again = load_model(tmp_path / "m.mcb")
+        restored = load_model(tmp_path / "m.mcb")
         assert (
-            Model.from_ensemble(again.ensemble, again.classes_, meta=again.meta).to_bytes()
+            Model.from_ensemble(restored.ensemble, restored.classes_, meta=restored.meta).to_bytes()
             == model.to_bytes()
         )
         assert same_bits(pickle.loads(pickle.dumps(model)).raw_scores(X), model.raw_scores(X))

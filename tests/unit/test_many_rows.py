@@ -64,12 +64,12 @@ def scores(cls, copies, monkeypatch, **options):
         )
         return model.decision_function(X)
 
-    found = run(2, task)
-    for its in found:
+    by_worker = run(2, task)
+    for its in by_worker:
         if isinstance(its, Exception):
             raise its
-    np.testing.assert_array_equal(*found)
-    return found[0]
+    np.testing.assert_array_equal(*by_worker)
+    return by_worker[0]
 
 
 @pytest.mark.parametrize(("cls", "options", "tolerance"), [

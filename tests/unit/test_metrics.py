@@ -374,12 +374,12 @@ def test_scorers_measure_rows_that_lack_a_class(scoring, how):
     }
     params["folds"] = {"n_estimators": "auto", "n_iter_no_change": 2}
     keep = np.ones(120, dtype=bool)
-    more = {}
+    options = {}
     if how == "X_val":
-        more = {"X_val": X[y != 1], "y_val": y[y != 1]}
+        options = {"X_val": X[y != 1], "y_val": y[y != 1]}
     elif how == "two classes":
         keep = y != 2
-        more = {"X_val": X[y == 0], "y_val": y[y == 0]}
+        options = {"X_val": X[y == 0], "y_val": y[y == 0]}
         if scoring in ("average_precision",) or str(scoring).startswith("roc"):
             pytest.skip("no area of one class alone")
     else:
@@ -390,7 +390,7 @@ def test_scorers_measure_rows_that_lack_a_class(scoring, how):
         model = VectorTreeBoostClassifier(
             **{"n_estimators": 2, "scoring": scoring, "random_state": 0, **params[how]}
         )
-        model.fit(X[keep], y[keep], **more)
+        model.fit(X[keep], y[keep], **options)
     name = scoring if isinstance(scoring, str) else "score"
     measured = model.cv_results_["folds"] if how == "folds" else model.history_[f"val_{name}"]
     assert np.isfinite(measured).all()

@@ -51,9 +51,9 @@ def test_three_processes_have_the_models_of_one():
         for cls, its in zip(every, params, strict=True)
     ]
     want = hashlib.sha256(b"".join(models)).hexdigest()
-    done = mpiexec(3, str(PROGRAM), "none", *(cls.__name__ for cls in every))
-    assert sorted(done.stdout.splitlines()) == [f"worker {r}: {want}" for r in range(3)], (
-        done.stderr
+    completed = mpiexec(3, str(PROGRAM), "none", *(cls.__name__ for cls in every))
+    assert sorted(completed.stdout.splitlines()) == [f"worker {r}: {want}" for r in range(3)], (
+        completed.stderr
     )
 
 
@@ -72,9 +72,9 @@ except ConnectionError as error:
 
 
 def test_processes_whose_sums_have_other_types_say_so():
-    done = mpiexec(3, "-c", MISMATCH)
-    said = done.stdout.splitlines()
-    assert len(said) == 3, done.stderr
+    completed = mpiexec(3, "-c", MISMATCH)
+    said = completed.stdout.splitlines()
+    assert len(said) == 3, completed.stderr
     words = (
         "worker 0 has the sum of int32 (3,) in __main__.<module>, worker 1 the sum of float32 (3,)"
     )
@@ -92,9 +92,11 @@ def test_processes_whose_sums_have_other_types_say_so():
     ],
 )
 def test_error_in_one_process_is_an_error_in_all(trouble, told):
-    done = mpiexec(2, str(PROGRAM), trouble)
-    lines = sorted(done.stdout.splitlines())
-    assert lines[0].startswith(f"worker 0: WorkerError: worker 1 of 2 failed: {told}"), done.stderr
+    completed = mpiexec(2, str(PROGRAM), trouble)
+    lines = sorted(completed.stdout.splitlines())
+    assert lines[0].startswith(f"worker 0: WorkerError: worker 1 of 2 failed: {told}"), (
+        completed.stderr
+    )
     assert lines[1].startswith(f"worker 1: {told}")
 
 
@@ -102,10 +104,12 @@ def test_error_in_one_process_is_an_error_in_all(trouble, told):
     "cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier]
 )
 def test_interrupt_within_a_tree_ends_all(cls):
-    done = mpiexec(2, str(PROGRAM), "interrupt-tree", cls.__name__)
-    first, second = sorted(done.stdout.splitlines())
-    assert first == "worker 0: WorkerError: worker 1 of 2 failed: KeyboardInterrupt", done.stderr
-    assert second == "worker 1: KeyboardInterrupt: ", done.stderr
+    completed = mpiexec(2, str(PROGRAM), "interrupt-tree", cls.__name__)
+    first, second = sorted(completed.stdout.splitlines())
+    assert first == "worker 0: WorkerError: worker 1 of 2 failed: KeyboardInterrupt", (
+        completed.stderr
+    )
+    assert second == "worker 1: KeyboardInterrupt: ", completed.stderr
 
 
 def test_pressed_twice_it_is_raised_at_once():
@@ -121,20 +125,20 @@ def test_pressed_twice_it_is_raised_at_once():
 
 def test_trainings_leave_no_communicators():
     """MPICH has 2,048 of them for a process."""
-    done = mpiexec(1, str(PROGRAM.with_name("mpi_many.py")), "2100")
-    assert done.stdout == "True\n", done.stderr
+    completed = mpiexec(1, str(PROGRAM.with_name("mpi_many.py")), "2100")
+    assert completed.stdout == "True\n", completed.stderr
 
 
 @pytest.mark.part(2)
 @pytest.mark.parametrize("trouble", ["stop", "kill"])
 def test_process_that_stops_ends_all(trouble):
     start = time.monotonic()
-    done = mpiexec(2, str(PROGRAM), trouble)
-    assert done.returncode != 0
+    completed = mpiexec(2, str(PROGRAM), trouble)
+    assert completed.returncode != 0
     assert time.monotonic() - start < 30
-    assert "worker 1" not in done.stdout
+    assert "worker 1" not in completed.stdout
     if trouble == "stop":
-        assert "worker 0 of 2 has waited 1 s for the others" in done.stderr
+        assert "worker 0 of 2 has waited 1 s for the others" in completed.stderr
 
 
 INTERRUPTED = """
@@ -160,10 +164,10 @@ def test_interrupt_while_rows_are_read_ends_all(tmp_path):
     (tmp_path / "part-0.svm").write_text("0 1:1\n1 1:2\n")
     os.mkfifo(tmp_path / "part-1.svm")
     options = trained(tmp_path / "part-%r.svm", tmp_path / "m.mcb", "--mpi")[2:]
-    done = mpiexec(2, "-c", INTERRUPTED, *options, str(tmp_path / "part-1.svm"))
-    assert done.returncode != 0
-    assert "mcboost-train: interrupted" in done.stderr
-    assert "worker 1 of 2 failed: KeyboardInterrupt" in done.stderr
+    completed = mpiexec(2, "-c", INTERRUPTED, *options, str(tmp_path / "part-1.svm"))
+    assert completed.returncode != 0
+    assert "mcboost-train: interrupted" in completed.stderr
+    assert "worker 1 of 2 failed: KeyboardInterrupt" in completed.stderr
 
 
 @pytest.mark.parametrize(
@@ -188,15 +192,19 @@ def test_command_line_trains_on_parts(cls, options, tmp_path):
     (tmp_path / "all.svm").write_text("\n".join(lines) + "\n")
     options = ["-a", cls.algorithm, "--calibrate", "none", "-n", "5", "-S", "1", *options]
     where = str(tmp_path / "parts.mcb")
-    done = mpiexec(
+    completed = mpiexec(
         2, "-m", "pymcboost.cli.train", *options, "--mpi", str(tmp_path / "part-%r.svm"), where
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     data = load_svmlight(tmp_path / "all.svm")
     X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
     more = {"weak_learner": "tree"} if cls is MCBoostClassifier else {}
-    whole = cls(n_estimators=5, random_state=1, calibrate=None, **more).fit(X, data.y, comm=Alone())
-    assert np.array_equal(load_model(where).decision_function(X), whole.decision_function(X))
+    in_one_process = cls(n_estimators=5, random_state=1, calibrate=None, **more).fit(
+        X, data.y, comm=Alone()
+    )
+    assert np.array_equal(
+        load_model(where).decision_function(X), in_one_process.decision_function(X)
+    )
 
 
 def test_labels_are_those_of_all_processes(tmp_path):
@@ -216,8 +224,10 @@ def test_labels_are_those_of_all_processes(tmp_path):
     (tmp_path / "all.svm").write_text("\n".join(parts) + "\n")
     several = ["-n", "5", "--loss", "logistic"]
     alone(*trained(tmp_path / "all.svm", tmp_path / "1.mcb", *several)[2:])
-    done = mpiexec(2, *trained(tmp_path / "part-%r.svm", tmp_path / "2.mcb", *several, "--mpi"))
-    assert done.returncode == 0, done.stderr
+    completed = mpiexec(
+        2, *trained(tmp_path / "part-%r.svm", tmp_path / "2.mcb", *several, "--mpi")
+    )
+    assert completed.returncode == 0, completed.stderr
     assert load_model(tmp_path / "2.mcb").classes_.tolist() == [1, 2, 3, 9]
     assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
 
@@ -243,8 +253,8 @@ def trained(path, model, *options, algorithm="vector-tree"):
 
 
 def alone(*arguments):
-    done = call("train", *arguments)
-    assert done.returncode == 0, done.stderr
+    completed = call("train", *arguments)
+    assert completed.returncode == 0, completed.stderr
 
 
 @pytest.mark.part(2)
@@ -265,14 +275,14 @@ def test_errors_are_those_of_all_rows(first, tmp_path):
     options = ["-n", "3", "--mpi", "-P", tmp_path / "v-%r.svm", "--metric", "error"]
     command = trained(where, tmp_path / "m.mcb", *options)
     command.remove("-q")
-    done = mpiexec(2, *command)
-    assert done.returncode == 0, done.stderr
+    completed = mpiexec(2, *command)
+    assert completed.returncode == 0, completed.stderr
     model = load_model(tmp_path / "m.mcb")
     for what, name in {"training": "all.svm", "validation": "v.svm"}.items():
         data = load_svmlight(tmp_path / name)
         error = (model.predict(data.X) != data.y).mean()
         assert error > 0.1
-        assert f"{what} error {100 * error:.4g}%\n" in done.stderr
+        assert f"{what} error {100 * error:.4g}%\n" in completed.stderr
 
 
 def test_nothing_waits_while_the_model_is_written(tmp_path):
@@ -283,8 +293,8 @@ def test_nothing_waits_while_the_model_is_written(tmp_path):
         "train.save_anywhere = lambda *given: time.sleep(2) or save(*given)\n"
     )
     options = trained(parted(tmp_path, ROWS, ROWS), tmp_path / "m.mcb", "-n", "3", "--mpi")[2:]
-    done = mpiexec(2, "-c", script + "sys.exit(train.main())", *options)
-    assert done.returncode == 0, done.stderr
+    completed = mpiexec(2, "-c", script + "sys.exit(train.main())", *options)
+    assert completed.returncode == 0, completed.stderr
     assert load_model(tmp_path / "m.mcb").n_rounds == 3
 
 
@@ -300,8 +310,8 @@ def test_model_is_written_where_its_errors_cannot_be_counted(error, tmp_path):
         "train.mistakes = mistakes\n"
     )
     options = trained(parted(tmp_path, ROWS, ROWS), tmp_path / "m.mcb", "-n", "3", "--mpi")[2:]
-    done = mpiexec(2, "-c", script + "sys.exit(train.main())", *options)
-    assert done.returncode != 0 and load_model(tmp_path / "m.mcb").n_rounds == 3
+    completed = mpiexec(2, "-c", script + "sys.exit(train.main())", *options)
+    assert completed.returncode != 0 and load_model(tmp_path / "m.mcb").n_rounds == 3
 
 
 SPARSE = """
@@ -324,10 +334,10 @@ def test_zeros_in_the_text_count_as_in_one_process(tmp_path, monkeypatch):
     monkeypatch.setattr(svmlight, "SMALL_DENSE", 0)
     alone(*trained(tmp_path / "all.svm", tmp_path / "1.mcb", "-n", "1")[2:])
     for name in ("part-%r.svm", "all.svm"):
-        done = mpiexec(
+        completed = mpiexec(
             2, "-c", SPARSE, *trained(tmp_path / name, tmp_path / "2.mcb", "-n", "1", "--mpi")[3:]
         )
-        assert "20 features, held densely" in done.stderr
+        assert "20 features, held densely" in completed.stderr
         assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
 
 
@@ -349,8 +359,10 @@ def test_process_may_have_no_rows_or_no_features(parts, tmp_path):
     (tmp_path / "all.svm").write_text("".join(parts))
     options = ["-n", "3", "--min-samples-leaf", "1"]
     alone(*trained(tmp_path / "all.svm", tmp_path / "1.mcb", *options)[2:])
-    done = mpiexec(2, *trained(parted(tmp_path, *parts), tmp_path / "2.mcb", *options, "--mpi"))
-    assert done.returncode == 0, done.stderr
+    completed = mpiexec(
+        2, *trained(parted(tmp_path, *parts), tmp_path / "2.mcb", *options, "--mpi")
+    )
+    assert completed.returncode == 0, completed.stderr
     assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
 
 
@@ -363,18 +375,18 @@ def test_process_may_have_no_rows_of_validation(more, tmp_path):
     (tmp_path / "v-0.svm").write_text(rows)
     for text in ("", "# no row\n"):
         (tmp_path / "v-1.svm").write_text(text)
-        done = mpiexec(2, *command)
-        assert done.returncode == 0, done.stderr
+        completed = mpiexec(2, *command)
+        assert completed.returncode == 0, completed.stderr
     (tmp_path / "v-0.svm").write_text("")
-    done = mpiexec(2, *command)
-    assert done.returncode != 0
-    assert "v-0.svm: no row of data" in done.stderr
+    completed = mpiexec(2, *command)
+    assert completed.returncode != 0
+    assert "v-0.svm: no row of data" in completed.stderr
 
 
 def test_rows_of_no_process_are_refused(tmp_path):
-    done = mpiexec(2, *trained(parted(tmp_path, "", "# none\n"), tmp_path / "m.mcb", "--mpi"))
-    assert done.returncode != 0
-    assert "part-0.svm: no row of data" in done.stderr
+    completed = mpiexec(2, *trained(parted(tmp_path, "", "# none\n"), tmp_path / "m.mcb", "--mpi"))
+    assert completed.returncode != 0
+    assert "part-0.svm: no row of data" in completed.stderr
 
 
 @pytest.mark.part(2)
@@ -387,12 +399,14 @@ def test_first_process_says_the_notices_of_all(name, tmp_path):
     parted(tmp_path, ROWS, "\n" * 20 + ROWS.replace("1:2", "qid:1 1:2 9:1"))
     command = trained(tmp_path / name, tmp_path / "m.mcb", "-n", "3", "--n-features", "2", "--mpi")
     command.remove("-q")
-    done = mpiexec(2, *command)
-    assert done.returncode == 0, done.stderr
+    completed = mpiexec(2, *command)
+    assert completed.returncode == 0, completed.stderr
     shown = str(tmp_path / name).replace("%r", "1")
-    assert done.stderr.count(f"{shown}: ignoring qid (first at line 22)") == 1
+    assert completed.stderr.count(f"{shown}: ignoring qid (first at line 22)") == 1
     assert (
-        done.stderr.count(f"{shown}: ignoring features beyond --n-features 2 (index 9 at line 22)")
+        completed.stderr.count(
+            f"{shown}: ignoring features beyond --n-features 2 (index 9 at line 22)"
+        )
         == 1
     )
 
@@ -404,8 +418,8 @@ def test_command_line_trains_on_ranges_of_a_file(algorithm, one_file, tmp_path):
     alone(*trained(one_file, tmp_path / "1.mcb", *more, algorithm=algorithm)[2:])
     for n in (2, 4):
         model = tmp_path / f"{n}.mcb"
-        done = mpiexec(n, *trained(one_file, model, *more, "--mpi", algorithm=algorithm))
-        assert done.returncode == 0, done.stderr
+        completed = mpiexec(n, *trained(one_file, model, *more, "--mpi", algorithm=algorithm))
+        assert completed.returncode == 0, completed.stderr
         assert model.read_bytes() == (tmp_path / "1.mcb").read_bytes()
 
 
@@ -414,9 +428,9 @@ def test_wrong_line_of_a_range_has_its_number_in_the_file(one_file, tmp_path):
     lines = one_file.read_text().splitlines()
     lines[2500] = "1 3:x"
     one_file.write_text("\n".join(lines))
-    done = mpiexec(3, *trained(one_file, tmp_path / "m.mcb", "--mpi"))
-    assert done.returncode != 0
-    assert "all.svm:2501:5: value 'x' is not a number" in done.stderr
+    completed = mpiexec(3, *trained(one_file, tmp_path / "m.mcb", "--mpi"))
+    assert completed.returncode != 0
+    assert "all.svm:2501:5: value 'x' is not a number" in completed.stderr
     assert not (tmp_path / "m.mcb").exists()
 
 
@@ -497,7 +511,7 @@ def processes_below(pid):
 @pytest.mark.slow
 def test_command_line_names_the_missing_file(tmp_path):
     (tmp_path / "part-0.svm").write_text("0 1:1\n1 1:2\n")
-    done = mpiexec(
+    completed = mpiexec(
         2,
         "-m",
         "pymcboost.cli.train",
@@ -507,7 +521,7 @@ def test_command_line_names_the_missing_file(tmp_path):
         str(tmp_path / "part-%r.svm"),
         str(tmp_path / "model.mcb"),
     )
-    assert done.returncode != 0
-    assert "part-1.svm: No such file" in done.stderr
-    assert "worker 1 of 2 failed" in done.stderr
+    assert completed.returncode != 0
+    assert "part-1.svm: No such file" in completed.stderr
+    assert "worker 1 of 2 failed" in completed.stderr
     assert not (tmp_path / "model.mcb").exists()

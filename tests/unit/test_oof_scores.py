@@ -200,9 +200,9 @@ def test_an_error_leaves_those_of_the_model():
 def test_pickles_keep_them_and_clones_and_files_do_not(tmp_path):
     X, y = some_rows()
     model = MCBoostClassifier(**AUTO).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.oof_decision_function_, model.oof_decision_function_)
-    np.testing.assert_array_equal(again.oof_fold_, model.oof_fold_)
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(restored.oof_decision_function_, model.oof_decision_function_)
+    np.testing.assert_array_equal(restored.oof_fold_, model.oof_fold_)
     assert not any(has_scores(clone(model)))
     with pytest.raises(NotFittedError):
         check_is_fitted(clone(model))

@@ -34,7 +34,17 @@ def focal(y, scores):
 
 
 def trees_of(
-    rows, X, y, *, K=3, loss="softmax", weight=None, labels=None, narrow=False, n_threads=1, **more
+    rows,
+    X,
+    y,
+    *,
+    K=3,
+    loss="softmax",
+    weight=None,
+    labels=None,
+    narrow=False,
+    n_threads=1,
+    **options,
 ):
     """Bytes of trees grown on these rows, in this order, with their numbers; and the training loss."""
     weight = np.ones(len(y)) if weight is None else weight
@@ -46,7 +56,7 @@ def trees_of(
         n_threads=n_threads,
         comm=numbered(Alone(), rows),
         exact=True,
-        categorical=more.pop("categorical", ()),
+        categorical=options.pop("categorical", ()),
     )
     if labels is not None:
         data.labels = np.ascontiguousarray(labels[rows][data.rows])
@@ -55,7 +65,7 @@ def trees_of(
     at.start(its.first(data).astype(np.float32) if its.begins else None)
     settings = {
         "max_leaves": 12, "max_depth": None, "min_samples_leaf": 2, "max_features": 0.7, "leaf_step": "diagonal",
-        "learning_rate": 0.3, "subsample": 0.5, "min_relative_gain": 0.1, **more,
+        "learning_rate": 0.3, "subsample": 0.5, "min_relative_gain": 0.1, **options,
     }  # fmt: skip
     grower = VectorTrees(data, at, n_threads=n_threads, **settings)
     found = []
@@ -119,7 +129,7 @@ def test_rows_of_labels_in_any_order(weighted, split_columns):
     labels = (rng.random((M, 6)) < 0.2).astype(np.uint8)
     labels[np.arange(M), y] = 1
     weight = rng.random(M) + 0.1 if weighted else None
-    more = {
+    options = {
         "K": 6,
         "loss": "logistic",
         "labels": labels,
@@ -127,7 +137,7 @@ def test_rows_of_labels_in_any_order(weighted, split_columns):
         "split_columns": split_columns,
     }
     orders = np.arange(M), rng.permutation(M)
-    first, second = (trees_of(rows, X, np.zeros(M, dtype=int), **more) for rows in orders)
+    first, second = (trees_of(rows, X, np.zeros(M, dtype=int), **options) for rows in orders)
     assert len(first[0]) == 42 and first == second
 
 
@@ -216,8 +226,8 @@ class Threads:
 class Plain(TreeData):
     """Rows whose features are not looked at."""
 
-    def __init__(self, *args, **more):
-        TrainingRows.__init__(self, *args, **more)
+    def __init__(self, *args, **options):
+        TrainingRows.__init__(self, *args, **options)
 
     def store_bytes(self, X, n_threads):
         return 0

@@ -247,19 +247,21 @@ def test_early_stopping_and_rounds_that_are_found():
 
 def test_pickles_clones_and_going_on(tmp_path):
     X, y = blobs()
-    whole = model(Sigmoids()).fit(X, y)
-    again = pickle.loads(pickle.dumps(whole))
-    np.testing.assert_array_equal(again.predict_proba(X), whole.predict_proba(X))
-    assert clone(whole).fit(X, y).model_.to_bytes() == whole.model_.to_bytes()
+    uninterrupted = model(Sigmoids()).fit(X, y)
+    restored = pickle.loads(pickle.dumps(uninterrupted))
+    np.testing.assert_array_equal(restored.predict_proba(X), uninterrupted.predict_proba(X))
+    assert clone(uninterrupted).fit(X, y).model_.to_bytes() == uninterrupted.model_.to_bytes()
     warm = model(Sigmoids(), 3, warm_start=True).fit(X, y).set_params(n_estimators=8).fit(X, y)
-    assert warm.model_.to_bytes() == whole.model_.to_bytes()
+    assert warm.model_.to_bytes() == uninterrupted.model_.to_bytes()
     half = model(Sigmoids(), 3).fit(X, y)
     more = model(Sigmoids(), 5).fit(X, y, init_model=half.model_)
-    np.testing.assert_array_equal(more.decision_function(X), whole.decision_function(X))
-    same = pickle.loads(pickle.dumps(whole)).refit_leaves(X, y, decay=1.0)
-    assert same.model_.to_bytes() == whole.model_.to_bytes()
-    new = pickle.loads(pickle.dumps(whole)).refit_leaves(X, y, decay=0.0)
-    np.testing.assert_allclose(new.decision_function(X), whole.decision_function(X), rtol=1e-6)
+    np.testing.assert_array_equal(more.decision_function(X), uninterrupted.decision_function(X))
+    same = pickle.loads(pickle.dumps(uninterrupted)).refit_leaves(X, y, decay=1.0)
+    assert same.model_.to_bytes() == uninterrupted.model_.to_bytes()
+    new = pickle.loads(pickle.dumps(uninterrupted)).refit_leaves(X, y, decay=0.0)
+    np.testing.assert_allclose(
+        new.decision_function(X), uninterrupted.decision_function(X), rtol=1e-6
+    )
     with pytest.raises(
         ValueError, match="the existing model has loss='Sigmoids with .*, but now it is 'softmax"
     ):
@@ -315,7 +317,7 @@ def test_checkpoints(tmp_path):
             if state.n_rounds == 3:
                 raise KeyboardInterrupt
 
-    whole = model(Sigmoids()).fit(X, y)
+    uninterrupted = model(Sigmoids()).fit(X, y)
     path = tmp_path / "part.mcb"
     with pytest.raises(KeyboardInterrupt):
         model(Sigmoids()).fit(X, y, callbacks=[Checkpoint(path, every=0), Stop()])
@@ -324,7 +326,7 @@ def test_checkpoints(tmp_path):
     ):
         Checkpoint(path).fit(model(Softmax()), X, y)
     found = Checkpoint(path).fit(model(Sigmoids()), X, y)
-    assert found.model_.to_bytes() == whole.model_.to_bytes()
+    assert found.model_.to_bytes() == uninterrupted.model_.to_bytes()
 
 
 def test_threads_change_nothing():

@@ -153,8 +153,8 @@ def test_penalties_lower_what_is_used():
     assert used(features.model_)[0] < 0.8 * used(plain.model_)[0]
     assert used(thresholds.model_)[1] < 0.7 * used(plain.model_)[1]
     assert thresholds.score(rows, y) > 0.9
-    again = classifier(30, n_jobs=2, threshold_penalty=0.6).fit(rows, y)
-    assert again.model_.to_bytes() == thresholds.model_.to_bytes()
+    refitted = classifier(30, n_jobs=2, threshold_penalty=0.6).fit(rows, y)
+    assert refitted.model_.to_bytes() == thresholds.model_.to_bytes()
 
 
 def test_a_training_that_goes_on_knows_what_is_used():

@@ -35,20 +35,20 @@ def test_every_piece_is_done_once_and_without_a_race(sanitizer, tmp_path):
     program = build(SOURCE, [*COMMAND, f"-fsanitize={sanitizer}"])
     fixed = ["setarch", "-R"] if shutil.which("setarch") else []
     environment = {**os.environ, "TSAN_OPTIONS": "die_after_fork=0"}
-    done = subprocess.run(
+    completed = subprocess.run(
         [*fixed, str(program)], capture_output=True, text=True, timeout=120, env=environment
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.split() == [str(SUM)] * 3 + ["0", "0"]
-    assert "WARNING" not in done.stderr
+    assert completed.returncode == 0, completed.stderr[-2000:]
+    assert completed.stdout.split() == [str(SUM)] * 3 + ["0", "0"]
+    assert "WARNING" not in completed.stderr
 
 
 def test_without_openmp_the_caller_does_all(tmp_path):
     command = [word for word in COMMAND if word != "-fopenmp"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(build(SOURCE, command))], capture_output=True, text=True, timeout=120
     )
-    assert done.stdout.split() == [str(SUM)] * 3 + ["0", "0"]
+    assert completed.stdout.split() == [str(SUM)] * 3 + ["0", "0"]
 
 
 def nasty(m, seed):
@@ -74,7 +74,7 @@ def test_large_nodes_and_small_ones_have_the_bytes_of_one_thread(case, monkeypat
     """As many rows as nodes need that all threads part, fill in shares, move, and split side by side."""
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     X, y, weight = nasty(40_000, 3)
-    more = {
+    options = {
         "drawn": {},
         "all": {"subsample": 1.0, "max_features": 1.0},
         "few columns": {"max_features": 0.3},
@@ -90,7 +90,7 @@ def test_large_nodes_and_small_ones_have_the_bytes_of_one_thread(case, monkeypat
     scores = set()
     for n_jobs in (1, 5):
         model = pymcboost.VectorTreeBoostClassifier(
-            n_estimators=6, n_jobs=n_jobs, random_state=0, calibrate=None, **more
+            n_estimators=6, n_jobs=n_jobs, random_state=0, calibrate=None, **options
         )
         model.fit(X, y, sample_weight=weight if case == "weights" else None)
         scores.add(model.decision_function(X[:5000]).tobytes())

@@ -97,8 +97,8 @@ def test_missing_beside_all_bins():
 def test_infinite_values_are_refused():
     X, y = sparse_rows(300)
     X.data[20] = 1e300
-    found = run(2, lambda workers: VectorTreeBoostClassifier(**PLAIN).fit(X, y, comm=workers))
-    assert all("float32" in str(one) for one in found), found
+    by_worker = run(2, lambda workers: VectorTreeBoostClassifier(**PLAIN).fit(X, y, comm=workers))
+    assert all("float32" in str(one) for one in by_worker), by_worker
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -107,8 +107,8 @@ def test_all_others_refuse(name):
     X, y = sparse_rows(300)
     if cls.booster.takes_workers or name == "hingeboost":  # this one has no comm
         return
-    found = run(2, lambda workers: cls(n_estimators=2).fit(X, y, comm=workers))
-    assert all("trains with one worker" in str(one) for one in found), found
+    by_worker = run(2, lambda workers: cls(n_estimators=2).fit(X, y, comm=workers))
+    assert all("trains with one worker" in str(one) for one in by_worker), by_worker
 
 
 @pytest.mark.parametrize("cls", CLASS_WISE)
@@ -133,28 +133,28 @@ def test_stumps(name, how):
     for m, size in ((300, 2), (9000, 3)):
         X, y = sparse_rows(m)
         weight = rng.uniform(0, 5, m) * (rng.random(m) < 0.8) if how == "random" else None
-        more = {"min_weight_fraction_leaf": 0.05, "max_bins": 40} if how == "by class" else {}
+        options = {"min_weight_fraction_leaf": 0.05, "max_bins": 40} if how == "by class" else {}
         parts = divisions(y, size, how)
 
-        def fit(X, comm, part, more=more, y=y, weight=weight):
-            model = cls(**params, **more, n_jobs=comm.size - 1)
+        def fit(X, comm, part, options=options, y=y, weight=weight):
+            model = cls(**params, **options, n_jobs=comm.size - 1)
             return model.fit(
                 X, y[part], None if weight is None else weight[part], comm=comm
             ).model_.to_bytes()
 
-        found = run(
+        by_worker = run(
             size,
             lambda workers, X=X, parts=parts: fit(
                 X[parts[workers.rank]], workers, parts[workers.rank]
             ),
         )
-        assert [type(its) for its in found] == [bytes] * size, found
+        assert [type(its) for its in by_worker] == [bytes] * size, by_worker
         alone = Alone()
-        its = (cls(**params, **more), y, weight)
+        its = (cls(**params, **options), y, weight)
         one, dense = (
             its[0].fit(data, *its[1:], comm=alone).model_.to_bytes() for data in (X, X.toarray())
         )
-        assert set(found) == {one}
+        assert set(by_worker) == {one}
         assert one == dense
 
 
@@ -167,8 +167,8 @@ def test_stumps_in_several_messages_and_from_scores(monkeypatch):
     def fit(X, y, comm):
         return MCBoostClassifier(n_estimators=10).fit(X, y, comm=comm).model_.to_bytes()
 
-    found = run(4, lambda workers: fit(X[parts[workers.rank]], y[parts[workers.rank]], workers))
-    assert set(found) == {fit(X, y, Alone())}
+    by_worker = run(4, lambda workers: fit(X[parts[workers.rank]], y[parts[workers.rank]], workers))
+    assert set(by_worker) == {fit(X, y, Alone())}
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -199,8 +199,8 @@ def test_stumps_on_columns_that_one_worker_has():
     def fit(X, y, comm):
         return MCBoostClassifier(n_estimators=10).fit(X, y, comm=comm).model_.to_bytes()
 
-    found = run(3, lambda workers: fit(X[workers.rank :: 3], y[workers.rank :: 3], workers))
-    assert set(found) == {fit(X, y, Alone())} == {fit(X.toarray(), y, Alone())}
+    by_worker = run(3, lambda workers: fit(X[workers.rank :: 3], y[workers.rank :: 3], workers))
+    assert set(by_worker) == {fit(X, y, Alone())} == {fit(X.toarray(), y, Alone())}
 
 
 def test_validation_rows_of_one_worker():
@@ -209,11 +209,11 @@ def test_validation_rows_of_one_worker():
 
     def task(workers):
         part = np.array_split(np.arange(50, 900), 3)[workers.rank]
-        more = held if workers.rank < 2 else {}
-        if more:
-            more = {"X_val": X[25 * workers.rank :][:25], "y_val": y[25 * workers.rank :][:25]}
+        options = held if workers.rank < 2 else {}
+        if options:
+            options = {"X_val": X[25 * workers.rank :][:25], "y_val": y[25 * workers.rank :][:25]}
         model = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"})
-        return model.fit(X[part], y[part], comm=workers, **more).model_.to_bytes()
+        return model.fit(X[part], y[part], comm=workers, **options).model_.to_bytes()
 
     one = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"}).fit(
         X[50:], y[50:], **held
@@ -229,10 +229,10 @@ def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
         monkeypatch.setattr(cls.booster, "restart_every", 1)  # its checkpoints are written there
     X, y = sparse_rows(400)
     path = tmp_path / "m.part"
-    whole = cls(**PLAIN).fit(X, y, comm=Alone()).model_.to_bytes()
+    uninterrupted_bytes = cls(**PLAIN).fit(X, y, comm=Alone()).model_.to_bytes()
     killed(path, cls, X, y=y, parts=divisions(y, 2, "random"), rounds=2, n_estimators=5)
     found = divided(path, cls, X, y=y, parts=divisions(y, 3, "by class"), n_estimators=5)
-    assert [one[0] for one in found] == [whole] * 3, found
+    assert [one[0] for one in found] == [uninterrupted_bytes] * 3, found
     assert found[0][1] > 0
     path.unlink()
     killed(path, cls, X, y=y, parts=divisions(y, 2, "random"), rounds=2, n_estimators=5)

@@ -45,5 +45,7 @@ sys.exit(status or ("sklearn" in sys.modules or "scipy" in sys.modules))
 """
     for options in (["-v", "3"], [], ["-n", "auto"]):
         command = [sys.executable, "-c", code, "-q", *options, "train.svm"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=100)
-        assert (done.returncode, done.stderr) == (0, "")
+        completed = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=100
+        )
+        assert (completed.returncode, completed.stderr) == (0, "")

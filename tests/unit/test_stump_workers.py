@@ -19,8 +19,8 @@ ALL = {
 
 def check(X, y, parts, weight=None, name="mcboost", **params):
     """The workers' models are those of one worker."""
-    cls, more = ALL[name]
-    params = {"n_estimators": 12, "random_state": 0, **more, **params}
+    cls, options = ALL[name]
+    params = {"n_estimators": 12, "random_state": 0, **options, **params}
     return one_model(cls, X, y, parts=parts, weight=weight, comm=Alone(), **params)
 
 
@@ -160,13 +160,13 @@ def test_columns_without_any_split():
     X[:] = 1
     with pytest.warns(UserWarning, match="the model is constant"):
         one = MCBoostClassifier().fit(X, y, comm=Alone())
-        found = run(
+        by_worker = run(
             2,
             lambda w: (
                 MCBoostClassifier().fit(X[w.rank :: 2], y[w.rank :: 2], comm=w).model_.to_bytes()
             ),
         )
-    assert set(found) == {one.model_.to_bytes()}
+    assert set(by_worker) == {one.model_.to_bytes()}
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -57,10 +57,10 @@ def run(tmp_path):
             "NO_COLOR": "1",
         }
         command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-        done = subprocess.run(
+        completed = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True
         )
-        return done.stdout.splitlines()
+        return completed.stdout.splitlines()
 
     return call
 

@@ -286,16 +286,16 @@ def test_under_sanitizers(tmp_path, scale):
         str(Path(__file__).with_name("svmtext_main.c")),
         "-lm",
     ]
-    done = subprocess.run(build, capture_output=True, text=True, check=False)
-    if done.returncode and ("asan" in done.stderr or "sanitize" in done.stderr):
+    completed = subprocess.run(build, capture_output=True, text=True, check=False)
+    if completed.returncode and ("asan" in completed.stderr or "sanitize" in completed.stderr):
         pytest.skip("this compiler has no sanitizers")
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     texts = list(mutations(random.Random(11 + scale), 20_000 * scale))
     texts = [text if text.endswith(b"\n") else text + b"\n" for text in texts]
     stream = b"".join(struct.pack("<I", len(text)) + text for text in texts)
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(program)], input=stream, capture_output=True, timeout=600, check=False
     )
-    assert done.returncode == 0, done.stderr.decode()[:2000]
-    codes = [int(line) for line in done.stdout.split()]
+    assert completed.returncode == 0, completed.stderr.decode()[:2000]
+    codes = [int(line) for line in completed.stdout.split()]
     assert codes == [kernel.CODES.index(scan(text)[0]) for text in texts]

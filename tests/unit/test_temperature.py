@@ -147,11 +147,11 @@ def drawn(K, m, seed):
     return X, (rng.random((m, 1)) > P.cumsum(axis=1)).sum(axis=1), P
 
 
-@pytest.mark.parametrize(("cls", "more", "temperature"), BY_LOSS)
-def test_the_least_loss_gives_the_probabilities(cls, more, temperature, tmp_path):
+@pytest.mark.parametrize(("cls", "options", "temperature"), BY_LOSS)
+def test_the_least_loss_gives_the_probabilities(cls, options, temperature, tmp_path):
     K = 5
     (X, y, _), (X_test, truth, P) = drawn(K, 1500, 0), drawn(K, 3000, 2)
-    model = cls(n_estimators=40, random_state=0, **more).fit(X, y).model_
+    model = cls(n_estimators=40, random_state=0, **options).fit(X, y).model_
     assert model.temperature == (None if temperature is None else pytest.approx(temperature))
     if temperature is None:
         return
@@ -176,8 +176,8 @@ def test_two_classes_have_the_probabilities_of_adaboost(weighted):
     X, y, _ = drawn(2, 300, 3)
     priors = {"class_weight": {0: 1.0, 1: 3.0}, "restore_priors": True} if weighted else {}
     found = [
-        cls(n_estimators=15, random_state=0, **more, **priors).fit(X, y)
-        for cls, more in (
+        cls(n_estimators=15, random_state=0, **options, **priors).fit(X, y)
+        for cls, options in (
             (SAMMEClassifier, {}),
             (AdaBoostMHClassifier, {}),
             (PIBoostClassifier, {}),

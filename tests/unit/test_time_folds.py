@@ -162,8 +162,12 @@ def test_rows_without_weight_are_not_among_all_rows():
     X, y = some_rows()
     weight = np.repeat([1.0, 0.0], [120, 60])
     cv = TimeSeriesSplit(2, test_size=30)
-    found = out_of_fold(MartClassifier(cv=[*cv.split(X[:120])]), dataset_of(X, y, weight), seed=0)
-    assert found.n_estimators == round(found.best_round * (120 / 75) ** 0.5)
+    out_of_fold_scores = out_of_fold(
+        MartClassifier(cv=[*cv.split(X[:120])]), dataset_of(X, y, weight), seed=0
+    )
+    assert out_of_fold_scores.n_estimators == round(
+        out_of_fold_scores.best_round * (120 / 75) ** 0.5
+    )
 
 
 # -- temperature -------------------------------------------------------------------------------------------------------

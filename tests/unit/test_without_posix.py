@@ -65,14 +65,14 @@ assert new.fit(blocks).model_.to_bytes() == new.fit(X, y).model_.to_bytes()
 
 def test_a_process_without_these_names_trains_and_predicts(tmp_path):
     path = os.pathsep.join([str(TESTS / "without_posix"), environment()["PYTHONPATH"]])
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", WORK],
         cwd=tmp_path,
         env=environment(PYTHONPATH=path),
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     assert sorted(os.listdir(tmp_path)) == ["m.mcb", "out", "t.svm"]
     assert len((tmp_path / "out").read_bytes().split(b"\n")) == 201
 
@@ -90,7 +90,7 @@ def test_the_option_hides_them_and_leaves_out_tests_that_need_them():
         chosen,
         "tests/format/test_save.py",
     ]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, cwd=TESTS.parent, env=environment(), capture_output=True, text=True
     )
-    assert re.search(r"^3 passed, 1 skipped", done.stdout, re.M), done.stdout
+    assert re.search(r"^3 passed, 1 skipped", completed.stdout, re.M), completed.stdout

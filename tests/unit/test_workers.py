@@ -85,8 +85,8 @@ def test_exclusive_columns(cls, monkeypatch):
         params["calibrate"] = None
     one = cls(**params).fit(X, y)
     lanes.clear()
-    found = run(2, task)
-    assert set(found) == {one.model_.to_bytes()}, found
+    by_worker = run(2, task)
+    assert set(by_worker) == {one.model_.to_bytes()}, by_worker
     assert lanes[0] == lanes[1]
     shared = [lane for lane in lanes[0] if len(lane) > 1]
     assert any(len(lane) > 3 for lane in shared), lanes
@@ -307,12 +307,12 @@ class Summing(Several):
         return self.workers.sum(array, sure)
 
 
-def refused(**more):
-    params = {"calibrate": None, **more.pop("params", {})}
+def refused(**options):
+    params = {"calibrate": None, **options.pop("params", {})}
 
     def task(workers):
         X, y = rows(200)
-        VectorTreeBoostClassifier(**params).fit(X, y, comm=workers, **more)
+        VectorTreeBoostClassifier(**params).fit(X, y, comm=workers, **options)
 
     return error_of(task)
 
@@ -323,15 +323,15 @@ def error_of(task):
 
 
 @pytest.mark.parametrize(
-    ("more", "words"),
+    ("options", "words"),
     [
         ({"params": {"warm_start": True}}, "warm_start works only with one worker"),
         ({"groups": np.zeros(200)}, "groups are not supported with a communicator"),
     ],
 )
-def test_what_is_refused(more, words):
+def test_what_is_refused(options, words):
     with pytest.raises(ValueError, match=words):
-        raise refused(**more)
+        raise refused(**options)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -470,8 +470,8 @@ def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
 
     def curves(part, workers):
         model = cls(n_estimators=3, calibrate=None, random_state=0)
-        more = {"comm": numbered(workers, number[part]), "callbacks": [TrainingLoss(loss)]}
-        history = model.fit(X[part], y[part], weight[part], **more).history_
+        options = {"comm": numbered(workers, number[part]), "callbacks": [TrainingLoss(loss)]}
+        history = model.fit(X[part], y[part], weight[part], **options).history_
         return [history[f"train_{name}"].tolist() for name in loss]
 
     divisions = [
@@ -569,9 +569,9 @@ def errors_of(y=None, size=2, **given):
 
     def task(workers):
         its = {name: values[workers.rank] for name, values in given.items()}
-        more = {name: its.pop(name) for name in FITS if name in its}
+        options = {name: its.pop(name) for name in FITS if name in its}
         model = VectorTreeBoostClassifier(**{"n_estimators": 2, "calibrate": None, **its})
-        return model.fit(X, y, comm=workers, **more)
+        return model.fit(X, y, comm=workers, **options)
 
     return run(size, task)
 
@@ -673,8 +673,8 @@ def test_categories_that_only_some_workers_have(codes):
             .model_.to_bytes()
         )
 
-    found = run(2, task)
-    assert [its == one.model_.to_bytes() for its in found] == [True, True], found
+    by_worker = run(2, task)
+    assert [its == one.model_.to_bytes() for its in by_worker] == [True, True], by_worker
 
 
 @pytest.mark.parametrize("series", [False, True])
@@ -706,9 +706,9 @@ def test_parts_of_a_validation_frame_keep_names_and_types(series):
             *part_of(parts[workers.rank]), X_val=X_own, y_val=y_own, comm=workers
         ).model_.to_bytes()
 
-    found = run(3, task)
-    assert [type(its) for its in found] == [bytes] * 3, found
-    assert set(found) == {one.model_.to_bytes()}
+    by_worker = run(3, task)
+    assert [type(its) for its in by_worker] == [bytes] * 3, by_worker
+    assert set(by_worker) == {one.model_.to_bytes()}
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
@@ -794,12 +794,12 @@ def test_a_worker_without_values_of_a_category(rest, wanted):
             .model_.to_bytes()
         )
 
-    found = run(2, lambda workers: task(workers, parts[workers.rank]))
-    assert [its == one for its in found] == [True, True], found
+    by_worker = run(2, lambda workers: task(workers, parts[workers.rank]))
+    assert [its == one for its in by_worker] == [True, True], by_worker
     if wanted == ["e"]:
         frame["e"] = None
-        found = run(2, lambda workers: task(workers, np.arange(600)[workers.rank :: 2]))
-        assert "column 4 of X is missing in all rows of all workers" in str(found)
+        by_worker = run(2, lambda workers: task(workers, np.arange(600)[workers.rank :: 2]))
+        assert "column 4 of X is missing in all rows of all workers" in str(by_worker)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
@@ -859,8 +859,8 @@ def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
         X = csr_array(np.nan_to_num(X))
 
     def fit(part, comm):
-        more = {"validation_sets": {"few": (X[:50], y[:50])}, "comm": numbered(comm, part)}
-        model = cls(**params).fit(X[part], y[part], weight[part], **more)
+        options = {"validation_sets": {"few": (X[:50], y[:50])}, "comm": numbered(comm, part)}
+        model = cls(**params).fit(X[part], y[part], weight[part], **options)
         return model.model_.to_bytes(), model.history_["val_log_loss"].tolist()
 
     one = fit(np.arange(len(y)), Alone())
@@ -880,8 +880,8 @@ def test_few_rows_are_set_aside_where_folds_calibrate():
         "n_jobs": 1,
     }
 
-    def fit(part, comm, **more):
-        model = VectorTreeBoostClassifier(**params, **more).fit(
+    def fit(part, comm, **options):
+        model = VectorTreeBoostClassifier(**params, **options).fit(
             X[part], y[part], comm=numbered(comm, part)
         )
         return model.model_.with_meta({}).to_bytes()  # which names the parameters
@@ -964,9 +964,9 @@ def test_too_few_rows_for_validation():
         "random_state": 0,
         "validation_fraction": 0.001,
     }
-    found = run(
+    by_worker = run(
         2, lambda w: VectorTreeBoostClassifier(**params).fit(X[w.rank :: 2], y[w.rank :: 2], comm=w)
     )
-    assert all("validation_fraction=0.001 selects none of 40 rows" in str(one) for one in found), (
-        found
-    )
+    assert all(
+        "validation_fraction=0.001 selects none of 40 rows" in str(one) for one in by_worker
+    ), by_worker
