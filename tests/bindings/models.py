@@ -44,9 +44,11 @@ def zig():
 
 def run(*command, **how):
     """What a command prints; it may not fail."""
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, **how)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    completed = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, **how
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed.stdout
 
 
 def compiled_wasm(folder):

@@ -61,19 +61,19 @@ message(found=${{mcb_FOUND}})
 def test_versions(version, tmp_path, capsys):
     (tmp_path / "CMakeLists.txt").write_text(FIND.format(version))
     prefix = f"-DCMAKE_PREFIX_PATH={folder('include', capsys)}"
-    done = subprocess.run(
+    completed = subprocess.run(
         [needed("cmake"), prefix, "."], cwd=tmp_path, capture_output=True, text=True
     )
-    assert f"found={int(version in GOOD)}" in done.stderr
+    assert f"found={int(version in GOOD)}" in completed.stderr
 
 
 def test_a_copy_without_the_header_is_refused(tmp_path):
     shutil.copytree(Path(pymcboost.get_include()) / "cmake", tmp_path / "cmake")
     (tmp_path / "CMakeLists.txt").write_text(FIND.format("REQUIRED"))
     command = [needed("cmake"), f"-Dmcb_DIR={tmp_path / 'cmake'}", "."]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert "mcb.h is not in" in done.stderr
+    completed = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert completed.returncode != 0
+    assert "mcb.h is not in" in completed.stderr
 
 
 @pytest.mark.slow

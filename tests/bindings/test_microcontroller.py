@@ -48,6 +48,6 @@ def folder_of_models(folder):
 def refused(*words, cwd):
     """What the example prints about wrong arguments; it may not be a traceback."""
     command = [sys.executable, EXAMPLES / "microcontroller" / "build.py", *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
-    assert done.returncode and "Traceback" not in done.stderr, done.stderr
-    return done.stderr
+    completed = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+    assert completed.returncode and "Traceback" not in completed.stderr, completed.stderr
+    return completed.stderr

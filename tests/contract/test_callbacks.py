@@ -149,9 +149,9 @@ def test_whatever_a_callback_measures_is_kept(tmp_path, pyplot):
     assert model.history_["note"].shape == (5,)
     np.testing.assert_array_equal(model.history_["note"][4], np.zeros(3))
     np.testing.assert_array_equal(model.history_["n"], [np.nan, np.nan, 1, np.nan, np.nan])
-    again = Checkpoint(tmp_path / "m", 0).fit(MartClassifier(n_estimators=5), X_TRAIN, Y_TRAIN)
-    assert again.model_.to_bytes() == model.model_.to_bytes()
-    assert {*again.history_} == {*model.history_} - {"note"}
+    refitted = Checkpoint(tmp_path / "m", 0).fit(MartClassifier(n_estimators=5), X_TRAIN, Y_TRAIN)
+    assert refitted.model_.to_bytes() == model.model_.to_bytes()
+    assert {*refitted.history_} == {*model.history_} - {"note"}
 
 
 def test_callbacks_are_closed_where_a_training_fails_before_its_rounds(tmp_path, pyplot):
@@ -165,16 +165,16 @@ def test_callbacks_are_closed_where_a_training_fails_before_its_rounds(tmp_path,
             )
 
     callbacks = [Hears(), TrainingLoss(), LivePlot(), Checkpoint(tmp_path / "m")]
-    for more in (
+    for options in (
         {"y": Y_TRAIN[1:]},
         {"validation_sets": {"train": (X_VAL, Y_VAL)}},
         {"X_val": X_VAL, "y_val": Y_VAL},
     ):
         estimator = MartClassifier(
-            n_estimators=2, scoring="roc_auc" if "X_val" in more else "error"
+            n_estimators=2, scoring="roc_auc" if "X_val" in options else "error"
         )
         with pytest.raises(ValueError):
-            estimator.fit(**{"X": X_TRAIN, "y": Y_TRAIN, **more}, callbacks=callbacks)
+            estimator.fit(**{"X": X_TRAIN, "y": Y_TRAIN, **options}, callbacks=callbacks)
         assert callbacks[1]._rows is None
     assert len(closed) == 3
 
@@ -358,14 +358,14 @@ def test_weights_that_a_scorer_leaves_out_are_named_where_fit_is_called():
         "calibrate": None,
         "cv": 2,
     }
-    for params, more in (
+    for params, options in (
         ({"n_estimators": 2}, VALIDATION),
         ({"n_estimators": 2}, {"callbacks": [TrainingLoss()]}),
         ({"n_estimators": 2, "early_stopping": True}, {}),
         ({"n_estimators": "auto", "n_iter_no_change": 1}, {}),
     ):
         with pytest.warns(UserWarning, match="does not accept sample_weight") as caught:
-            MartClassifier(**given, **params).fit(X_TRAIN, Y_TRAIN, **more)
+            MartClassifier(**given, **params).fit(X_TRAIN, Y_TRAIN, **options)
         assert {one.filename for one in caught} == {__file__}
 
 

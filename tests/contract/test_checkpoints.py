@@ -82,19 +82,19 @@ def agree(one, other):
 WHOLE = {}
 
 
-def whole(cls, rounds, more):
+def whole(cls, rounds, options):
     """The training without a stop, which several tests compare with."""
-    key = cls, rounds, repr(more)
+    key = cls, rounds, repr(options)
     if key not in WHOLE:
-        WHOLE[key] = cls(n_estimators=rounds, **more).fit(*some_data())
+        WHOLE[key] = cls(n_estimators=rounds, **options).fit(*some_data())
     return WHOLE[key]
 
 
 @pytest.mark.parametrize("every", [0, 1000])
-@pytest.mark.parametrize(("cls", "more"), TRAININGS)
+@pytest.mark.parametrize(("cls", "options"), TRAININGS)
 @pytest.mark.part(11)
-def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
-    if cls(**more)._booster().restart_every:
+def test_same_as_without_a_stop(cls, options, every, tmp_path, monkeypatch):
+    if cls(**options)._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 4)
     X, y = some_data()
     path = tmp_path / "m.part"
@@ -103,7 +103,7 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
         with monkeypatch.context() as patch:
             stop_after(patch, cls, rounds)
             try:
-                Checkpoint(path, every).fit(cls(n_estimators=18, **more), X, y)
+                Checkpoint(path, every).fit(cls(n_estimators=18, **options), X, y)
             except KeyboardInterrupt:
                 model = load_model(path)  # a model like any other
                 done = model.meta["checkpoint"]["rounds"]
@@ -112,19 +112,24 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
                 seen = done
     assert seen >= 4
     checkpoint = Checkpoint(path, every)
-    agree(checkpoint.fit(cls(n_estimators=18, **more), X, y), whole(cls, 18, more))
+    agree(checkpoint.fit(cls(n_estimators=18, **options), X, y), whole(cls, 18, options))
     assert checkpoint.resumed >= seen
     # Asked again, the end of the training is found in the file, or near.
-    agree(Checkpoint(path, every).fit(cls(n_estimators=18, **more), X, y), whole(cls, 18, more))
-    if not more.get("early_stopping"):
-        agree(Checkpoint(path, every).fit(cls(n_estimators=22, **more), X, y), whole(cls, 22, more))
+    agree(
+        Checkpoint(path, every).fit(cls(n_estimators=18, **options), X, y), whole(cls, 18, options)
+    )
+    if not options.get("early_stopping"):
+        agree(
+            Checkpoint(path, every).fit(cls(n_estimators=22, **options), X, y),
+            whole(cls, 22, options),
+        )
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []
     checkpoint.remove()
 
 
 @pytest.mark.parametrize(
-    ("name", "more", "rounds", "of"),
+    ("name", "options", "rounds", "of"),
     [
         ("mart", {}, 18, "calibration.temperature_of_folds"),
         (
@@ -142,22 +147,22 @@ def test_same_as_without_a_stop(cls, more, every, tmp_path, monkeypatch):
         ),
     ],
 )
-def test_ctrl_c_after_the_rounds_leaves_them(name, more, rounds, of, tmp_path, monkeypatch):
+def test_ctrl_c_after_the_rounds_leaves_them(name, options, rounds, of, tmp_path, monkeypatch):
     cls = get_class(name)
-    if cls(**more)._booster().restart_every:
+    if cls(**options)._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 4)
     X, y = some_data()
-    y = (y[:, None] == np.unique(y)).astype(int) if "decision_threshold" in more else y
-    params = {"n_estimators": 18, "random_state": 3, **more}
+    y = (y[:, None] == np.unique(y)).astype(int) if "decision_threshold" in options else y
+    params = {"n_estimators": 18, "random_state": 3, **options}
     done = []
     counts = SimpleNamespace(after_round=lambda state: done.append(state.n_rounds))
     with monkeypatch.context() as patch:
         patch.setattr(f"pymcboost.training.{of}", interrupt)
         with pytest.raises(KeyboardInterrupt):
             Checkpoint(tmp_path / "m").fit(model := cls(**params), X, y, callbacks=[counts])
-    again = Checkpoint(tmp_path / "m")
-    agree(again.fit(cls(**params), X, y), cls(**params).fit(X, y))
-    assert again.resumed == (rounds or done[-1])
+    second_checkpoint = Checkpoint(tmp_path / "m")
+    agree(second_checkpoint.fit(cls(**params), X, y), cls(**params).fit(X, y))
+    assert second_checkpoint.resumed == (rounds or done[-1])
     assert rounds or model.n_estimators_ < done[-1] < 18  # of early stopping, which goes back
 
 
@@ -166,9 +171,9 @@ def interrupt(*given, **named):
 
 
 def test_ctrl_c_while_the_last_file_is_written_leaves_the_best_rounds(tmp_path, monkeypatch):
-    more = {"early_stopping": True, "n_iter_no_change": 5, "random_state": 3}
-    model = get_class("mart")(n_estimators=40, **more)
-    best = whole(get_class("mart"), 40, more)
+    options = {"early_stopping": True, "n_iter_no_change": 5, "random_state": 3}
+    model = get_class("mart")(n_estimators=40, **options)
+    best = whole(get_class("mart"), 40, options)
     monkeypatch.setattr("pymcboost.files.write", interrupt)
     with pytest.raises(KeyboardInterrupt):
         Checkpoint(tmp_path / "m").fit(model, *some_data())
@@ -212,14 +217,14 @@ def test_numbers_of_leaves_are_trained_on_as_the_file_has_them(loss, levels, tmp
     agree(model, VectorTreeBoostClassifier(n_estimators=20, **params).fit(*some_data()))
 
 
-@pytest.mark.parametrize("more", [{}, {"max_passes": 1}, {"loss": "log"}])
+@pytest.mark.parametrize("options", [{}, {"max_passes": 1}, {"loss": "log"}])
 @pytest.mark.parametrize("name", ["multiboost", "multiboost-cw"])
-def test_a_training_that_has_converged_stays_so(name, more, tmp_path):
+def test_a_training_that_has_converged_stays_so(name, options, tmp_path):
     cls = get_class(name)
-    if not set(more) <= set(cls().get_params()):
+    if not set(options) <= set(cls().get_params()):
         pytest.skip("no such parameter")
     X, y = some_data()
-    estimator = {"n_estimators": 200, "C": 50.0, "tol": 1e-2, "random_state": 0, **more}
+    estimator = {"n_estimators": 200, "C": 50.0, "tol": 1e-2, "random_state": 0, **options}
     path = tmp_path / "m.part"
     first = Checkpoint(path, 0).fit(cls(**estimator), X, y)
     assert 1 < first.n_estimators_ < 200
@@ -239,14 +244,14 @@ def test_a_training_that_has_ended_stays_so(name, weak_learner, tmp_path):
         pytest.skip("no such parameter")
     X = np.arange(60.0)[:, None]
     y = (X[:, 0] // 20).astype(int)
-    more = {"weak_learner": "tree"} if weak_learner == "tree" else {}
-    first = cls(n_estimators=5, random_state=0, **more).fit(X, y)
+    options = {"weak_learner": "tree"} if weak_learner == "tree" else {}
+    first = cls(n_estimators=5, random_state=0, **options).fit(X, y)
     for _ in range(3):
         agree(
-            Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=5, random_state=0, **more), X, y),
+            Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=5, random_state=0, **options), X, y),
             first,
         )
-    again = cls(n_estimators=5, random_state=0, warm_start=True, **more)
+    again = cls(n_estimators=5, random_state=0, warm_start=True, **options)
     rounds = first.n_estimators_
     assert [again.fit(X, y).n_estimators_ for _ in range(3)] == [rounds] * 3
 
@@ -282,16 +287,16 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
     X_val, y_val = some_data(seed=1)
     kwargs = {"n_estimators": 40, "early_stopping": True, "n_iter_no_change": 6, "random_state": 0}
     weight = np.random.default_rng(0).integers(0, 3, len(y_val)).astype(float)
-    more = {
+    options = {
         "sample_weight_val": weight,
         "validation_sets": {"half": (X_val[::2], y_val[::2], weight[::2])},
     }
-    whole = cls(**kwargs).fit(X, y, X_val=X_val, y_val=y_val, **more)
+    uninterrupted = cls(**kwargs).fit(X, y, X_val=X_val, y_val=y_val, **options)
     with monkeypatch.context() as patch:
         stop_after(patch, cls, 7)
         with pytest.raises(KeyboardInterrupt):
-            Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **more)
-    for other in {**more, "sample_weight_val": None}, {"sample_weight_val": weight}:
+            Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **options)
+    for other in {**options, "sample_weight_val": None}, {"sample_weight_val": weight}:
         with pytest.raises(
             ValueError, match="checkpoint of a different training: the validation set"
         ):
@@ -299,10 +304,11 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
     for changed in {"scoring": "error"}, {"min_delta": 0.5}:
         with pytest.raises(ValueError, match=f"{next(iter(changed))} was the default, now it is"):
             Checkpoint(tmp_path / "m").fit(
-                cls(**kwargs, **changed), X, y, X_val=X_val, y_val=y_val, **more
+                cls(**kwargs, **changed), X, y, X_val=X_val, y_val=y_val, **options
             )
     agree(
-        Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **more), whole
+        Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, X_val=X_val, y_val=y_val, **options),
+        uninterrupted,
     )
 
 
@@ -343,16 +349,16 @@ def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path,
         Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, groups=groups // 2)
     with pytest.raises(ValueError, match="cv was the default, now it is 4"):
         Checkpoint(tmp_path / "m").fit(cls(**kwargs, cv=4), X, y, groups=groups)
-    again = Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, groups=groups)
+    refitted = Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, groups=groups)
     assert len(found) == 1
-    assert again.cv_results_["best_round"] == found[0].best_round > 3
-    np.testing.assert_array_equal(again.cv_results_["folds"], found[0].curves)
-    whole = cls(**{**kwargs, "random_state": first.seed if random_state is None else 3}).fit(
-        X, y, groups=groups
-    )
-    np.testing.assert_array_equal(again.decision_function(X), whole.decision_function(X))
-    np.testing.assert_array_equal(again.cv_results_["folds"], whole.cv_results_["folds"])
-    agree(Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, groups=groups), again)
+    assert refitted.cv_results_["best_round"] == found[0].best_round > 3
+    np.testing.assert_array_equal(refitted.cv_results_["folds"], found[0].curves)
+    uninterrupted = cls(
+        **{**kwargs, "random_state": first.seed if random_state is None else 3}
+    ).fit(X, y, groups=groups)
+    np.testing.assert_array_equal(refitted.decision_function(X), uninterrupted.decision_function(X))
+    np.testing.assert_array_equal(refitted.cv_results_["folds"], uninterrupted.cv_results_["folds"])
+    agree(Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, groups=groups), refitted)
 
 
 def test_a_checkpoint_with_more_rounds_than_are_found_is_refused(tmp_path):
@@ -372,9 +378,9 @@ def stopped(tmp_path):
     Checkpoint(tmp_path / "m.part", 0).fit(first, X, y, weight, X[:50], y[:50])
 
     def go_on(
-        name="mart", X=X, y=y, weight=weight, X_val=X[:50], y_val=y[:50], n_estimators=8, **more
+        name="mart", X=X, y=y, weight=weight, X_val=X[:50], y_val=y[:50], n_estimators=8, **options
     ):
-        estimator = get_class(name)(n_estimators=n_estimators, calibrate=None, **more)
+        estimator = get_class(name)(n_estimators=n_estimators, calibrate=None, **options)
         return Checkpoint(tmp_path / "m.part").fit(estimator, X, y, weight, X_val, y_val)
 
     before = (tmp_path / "m.part").read_bytes()
@@ -460,9 +466,9 @@ def test_defaults_that_the_file_spells_out_are_no_difference(name, tmp_path, mon
     meta["params"] |= {name: defaults[name] for name in WHERE_SET & {*defaults}}
     del meta["params"]["early_stopping"]
     model.with_meta(meta).save(tmp_path / "m")
-    again = Checkpoint(tmp_path / "m")
-    again.fit(cls(n_estimators=2, random_state=0), *some_data(m=60))
-    assert again.resumed == 1
+    second_checkpoint = Checkpoint(tmp_path / "m")
+    second_checkpoint.fit(cls(n_estimators=2, random_state=0), *some_data(m=60))
+    assert second_checkpoint.resumed == 1
 
 
 @pytest.mark.parametrize("of", [np.array, pandas.Index, pandas.Series, lambda them: range(*them)])
@@ -637,9 +643,9 @@ def test_columns_of_the_history_are_kept_as_they_are(column, tmp_path):
     first = VectorTreeBoostClassifier(**kwargs).fit(
         *some_data(), callbacks=[new, Checkpoint(tmp_path / "m", 0)]
     )
-    again = Checkpoint(tmp_path / "m").fit(VectorTreeBoostClassifier(**kwargs), *some_data())
-    np.testing.assert_array_equal(again.history_["new"], first.history_["new"])
-    assert again.history_["new"].dtype == np.asarray(column).dtype
+    refitted = Checkpoint(tmp_path / "m").fit(VectorTreeBoostClassifier(**kwargs), *some_data())
+    np.testing.assert_array_equal(refitted.history_["new"], first.history_["new"])
+    assert refitted.history_["new"].dtype == np.asarray(column).dtype
 
 
 def test_a_file_that_cannot_be_made_is_an_error_at_once(tmp_path):
@@ -708,7 +714,7 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
     seed = time.time_ns()
     rng = np.random.default_rng(seed)
     X, y = some_data(m=2000, d=10)
-    whole = cls(n_estimators=48, random_state=0).fit(X, y).model_.to_bytes()
+    uninterrupted_bytes = cls(n_estimators=48, random_state=0).fit(X, y).model_.to_bytes()
     rounds = [0]
     killed = 0
     longest = 0.15
@@ -730,9 +736,10 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
             longest *= 1.2
     assert rounds == sorted(rounds), f"seed {seed}"
     checkpoint = Checkpoint(path)
-    assert checkpoint.fit(cls(n_estimators=48, random_state=0), X, y).model_.to_bytes() == whole, (
-        f"seed {seed}"
-    )
+    assert (
+        checkpoint.fit(cls(n_estimators=48, random_state=0), X, y).model_.to_bytes()
+        == uninterrupted_bytes
+    ), f"seed {seed}"
     assert checkpoint.resumed == rounds[-1]
     checkpoint.remove()
     assert list(tmp_path.iterdir()) == []
@@ -759,6 +766,6 @@ def test_a_checkpoint_is_a_callback_as_well(tmp_path):
     X, y = some_data()
     cls = get_class("mcboost")
     cls(n_estimators=3).fit(X, y, callbacks=[Checkpoint(tmp_path / "m", 0)])
-    whole = cls(n_estimators=6).fit(X, y)
+    uninterrupted = cls(n_estimators=6).fit(X, y)
     checkpoint = Checkpoint(tmp_path / "m", 0)
-    agree(cls(n_estimators=6).fit(X, y, callbacks=[checkpoint]), whole)
+    agree(cls(n_estimators=6).fit(X, y, callbacks=[checkpoint]), uninterrupted)

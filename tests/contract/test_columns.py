@@ -293,8 +293,10 @@ def test_values_that_were_rounded_before_are_noticed(layout, tmp_path):
     message = r"seem to have become .* Column 1 \(from 0\): 29 distinct values .* are neighbours; .* LIBSVM text"
     with pytest.warns(UserWarning, match=message):
         MartClassifier(n_estimators=1).fit(X, y)
-    done = call("train", tmp_path / "train.svm", tmp_path / "model.mcb", "-a", "mart", "-n", "1")
-    assert done.returncode == 0 and "Feature 2: 29 distinct values" in done.stderr
+    completed = call(
+        "train", tmp_path / "train.svm", tmp_path / "model.mcb", "-a", "mart", "-n", "1"
+    )
+    assert completed.returncode == 0 and "Feature 2: 29 distinct values" in completed.stderr
 
 
 @pytest.mark.parametrize("period", [2, 3, 4, 5, 8])

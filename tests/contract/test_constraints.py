@@ -53,12 +53,12 @@ def paths(model):
 def test_columns_of_a_path_are_in_one_group(kind):
     X, y = data(6, d=8)
     X = np.round(X) if kind == "sparse" else X
-    more = (
+    options = (
         {"max_features": 0.4, "max_features_tree": 0.8}
         if kind == "drawn"
         else {"max_features": 1.0}
     )
-    model = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40}, **more, max_leaf_nodes=20)
+    model = VectorTreeBoostClassifier(**{**PLAIN, "n_estimators": 40}, **options, max_leaf_nodes=20)
     X = sparse.csr_matrix(X) if kind == "sparse" else X
     groups = [[0, 1], [1, 2, 3], [4]]
     allowed = [*map(set, groups), {5, 6, 7}]
@@ -264,10 +264,10 @@ def test_columns_by_name():
         VectorTreeBoostClassifier(**PLAIN, **one).fit(frame, y).model_ for one in (named, numbered)
     ]
     assert fits[0].raw_scores(frame).tobytes() == fits[1].raw_scores(frame).tobytes()
-    found = VectorTreeBoostClassifier(
+    model = VectorTreeBoostClassifier(
         **{**PLAIN, "n_estimators": "auto"}, learning_rate=0.5, **named
     ).fit(frame, y)
-    assert found.n_estimators_ > 0
+    assert model.n_estimators_ > 0
     for wrong, message in (
         (
             {"monotonic_cst": {"sise": (2, 1)}},

@@ -109,11 +109,13 @@ def test_rows_with_any_number_of_labels():
 def test_warm_start_and_init_model():
     X, y = rows()
     data = Dataset(X, y)
-    whole = VectorTreeBoostClassifier(n_estimators=6, random_state=0, calibrate=None).fit(X, y)
+    uninterrupted = VectorTreeBoostClassifier(n_estimators=6, random_state=0, calibrate=None).fit(
+        X, y
+    )
     warm = quick(warm_start=True, calibrate=None).fit(data)
-    assert bytes_of(warm.set_params(n_estimators=6).fit(data)) == bytes_of(whole)
-    started = quick(calibrate=None).fit(data, init_model=whole)
-    assert bytes_of(started) == bytes_of(quick(calibrate=None).fit(X, y, init_model=whole))
+    assert bytes_of(warm.set_params(n_estimators=6).fit(data)) == bytes_of(uninterrupted)
+    started = quick(calibrate=None).fit(data, init_model=uninterrupted)
+    assert bytes_of(started) == bytes_of(quick(calibrate=None).fit(X, y, init_model=uninterrupted))
 
 
 # -- subsets and model selection ---------------------------------------------------------------------------------------

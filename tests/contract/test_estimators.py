@@ -271,13 +271,15 @@ def test_warm_start(algorithm):
     assert model.n_estimators_ == 9
     if model.model_.has_stages:
         np.testing.assert_array_equal(model.model_.ensemble.threshold[: len(first)], first)
-    whole = algorithm(n_estimators=9).fit(X, y)
+    uninterrupted = algorithm(n_estimators=9).fit(X, y)
     if not algorithm.booster.resumable:
         # SVMs are solved to a tolerance, and other bits may lead to other columns of nearly the same merit.
-        np.testing.assert_allclose(model.history_["hinge"], whole.history_["hinge"], rtol=1e-2)
+        np.testing.assert_allclose(
+            model.history_["hinge"], uninterrupted.history_["hinge"], rtol=1e-2
+        )
     else:
         np.testing.assert_allclose(
-            model.decision_function(X), whole.decision_function(X), rtol=1e-4, atol=1e-5
+            model.decision_function(X), uninterrupted.decision_function(X), rtol=1e-4, atol=1e-5
         )
     with pytest.raises(ValueError, match="less than the 9 rounds"):
         model.set_params(n_estimators=5).fit(X, y)
@@ -299,7 +301,7 @@ def test_warm_start_does_not_mix_solvers(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "more"),
+    ("name", "options"),
     [
         ("mcboost", {}),
         ("multiboost", {"max_passes": 1}),
@@ -307,12 +309,12 @@ def test_warm_start_does_not_mix_solvers(name):
         ("multiboost-cw", {}),
     ],
 )
-def test_warm_start_does_not_mix_weak_learners(name, more):
+def test_warm_start_does_not_mix_weak_learners(name, options):
     X, y = some_data()
     for before, after in (("stump", "tree"), ("tree", "stump")):
-        model = get_class(name)(n_estimators=5, warm_start=True, weak_learner=before, **more).fit(
-            X, y
-        )
+        model = get_class(name)(
+            n_estimators=5, warm_start=True, weak_learner=before, **options
+        ).fit(X, y)
         with pytest.raises(ValueError, match="the existing model has weak_learner="):
             model.set_params(n_estimators=8, weak_learner=after).fit(X, y)
 
@@ -434,8 +436,8 @@ def test_rounds_by_cross_validation(algorithm, monkeypatch):
     np.testing.assert_array_equal(fixed.decision_function(X), model.decision_function(X))
     assert model.model_.meta["params"]["n_estimators"] == "auto"
     assert not hasattr(fixed, "cv_results_")
-    again = pickle.loads(pickle.dumps(model))
-    assert again.cv_results_["best_round"] == best
+    restored = pickle.loads(pickle.dumps(model))
+    assert restored.cv_results_["best_round"] == best
     assert clone(model).get_params() == model.get_params()
     # Threads change nothing.
     for module in [
@@ -638,9 +640,9 @@ def test_interrupt_inside_a_round_keeps_whole_rounds(algorithm, monkeypatch):
 def test_pickle_clone_pipeline_grid(algorithm):
     X, y = load_wine(return_X_y=True)
     model = make_pipeline(StandardScaler(), algorithm(n_estimators=6)).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))
-    assert again[-1].model_.to_bytes() == model[-1].model_.to_bytes()
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(restored.decision_function(X), model.decision_function(X))
+    assert restored[-1].model_.to_bytes() == model[-1].model_.to_bytes()
     assert not hasattr(clone(model[-1]), "model_")
     search = GridSearchCV(algorithm(), {"n_estimators": [2, 12]}, cv=3).fit(X, y)
     assert search.best_score_ > 0.8

@@ -341,9 +341,9 @@ def test_remedies_are_there():
     """What the answers name can be used."""
     model = plain()
     for names, remedy in other_names.OF_FITTED:
-        found = re.match(r"use (?:pymcboost\.)?(\w+)", remedy)
-        if found and names.split()[0] not in ("feature_name_", "n_classes_"):
-            assert hasattr(model, found[1]) or hasattr(pymcboost, found[1]), remedy
+        match = re.match(r"use (?:pymcboost\.)?(\w+)", remedy)
+        if match and names.split()[0] not in ("feature_name_", "n_classes_"):
+            assert hasattr(model, match[1]) or hasattr(pymcboost, match[1]), remedy
     assert hasattr(fitted(), "feature_names_in_") and len(model.classes_) == 3
     for name in (
         "contributions",

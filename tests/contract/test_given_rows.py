@@ -94,9 +94,9 @@ def test_repeated_names_of_columns_in_a_parquet_file(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table([y, *X.T], names=["label", *"abca"])
     pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "train.parquet")
-    done = call("train", "--label", "label", "train.parquet", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "train.parquet: the column name 'a' occurs twice" in done.stderr
+    completed = call("train", "--label", "label", "train.parquet", "m.mcb", cwd=tmp_path)
+    assert completed.returncode == 2
+    assert "train.parquet: the column name 'a' occurs twice" in completed.stderr
 
 
 # -- what is no table of numbers ---------------------------------------------------------------------------------------

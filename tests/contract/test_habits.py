@@ -419,16 +419,16 @@ def test_labels_in_integers_of_pandas_own(kind):
     for of in (rows, given), (rows, given.array), (rows, given.to_frame()), (blocks,):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataConversionWarning)  # of the frame
-            found = VectorTreeBoostClassifier(**how).fit(*of, X_val=rows, y_val=given)
-        assert found.model_.to_bytes() == expected.model_.to_bytes()
-        assert found.predict(rows).dtype.kind == given.dtype.kind
-        assert found.history_["val_error"].tolist() == expected.history_["val_error"].tolist()
-    assert found.score(rows, given) == expected.score(rows, labels) > 0.5
-    for one, its in (found, given), (expected, labels):
+            model = VectorTreeBoostClassifier(**how).fit(*of, X_val=rows, y_val=given)
+        assert model.model_.to_bytes() == expected.model_.to_bytes()
+        assert model.predict(rows).dtype.kind == given.dtype.kind
+        assert model.history_["val_error"].tolist() == expected.history_["val_error"].tolist()
+    assert model.score(rows, given) == expected.score(rows, labels) > 0.5
+    for one, its in (model, given), (expected, labels):
         one.calibrate_on(rows, its).refit_leaves(rows, its, decay=0.5)
-    assert found.model_.to_bytes() == expected.model_.to_bytes()
+    assert model.model_.to_bytes() == expected.model_.to_bytes()
     given[7] = pandas.NA
     with pytest.raises(
         ValueError, match="^y has no label in row 7; leave out rows without a label"
     ):
-        found.fit(rows, given)
+        model.fit(rows, given)

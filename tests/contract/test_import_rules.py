@@ -43,9 +43,9 @@ def test_kernels_import_arrays_only(path):
         r"cython\b|cpython\b|libc\b|libcpp\b|openmp\b|numpy\b|pymcboost\._kernels\b|\.[^.]|\.$"
     )
     for line in path.read_text(encoding="utf-8").splitlines():
-        found = re.match(r"\s*(?:from\s+(\S+)\s+c?import\b|c?import\s+(\S+))", line)
-        name = found and (found[1] or found[2])
-        if found and not allowed.match(name):
+        match = re.match(r"\s*(?:from\s+(\S+)\s+c?import\b|c?import\s+(\S+))", line)
+        name = match and (match[1] or match[2])
+        if match and not allowed.match(name):
             standard = {"os", "sys", "math", "importlib", "itertools", "functools"}
             assert name.split(".")[0] in standard, f"{path.name}: {line.strip()}"
 

@@ -37,9 +37,9 @@ def rows(m=300, K=3, seed=0):
     return X, y, rng.normal(size=(m, K))
 
 
-def made(name, **more):
+def made(name, **options):
     cls = getattr(pymcboost, name)
-    wanted = {"n_estimators": 8, "random_state": 0, "calibrate": None, "n_jobs": 1, **more}
+    wanted = {"n_estimators": 8, "random_state": 0, "calibrate": None, "n_jobs": 1, **options}
     return cls(**{key: value for key, value in wanted.items() if key in cls().get_params()})
 
 
@@ -56,15 +56,15 @@ def test_scores_of_a_model_are_that_model_as_a_beginning(name, K):
     X, y, _ = rows(K=K)
     first = made(name, **ALL).fit(X, y)
     scores = first.model_.raw_scores(X)
-    again = made(name, **ALL).fit(X, y, init_model=first)
+    refitted = made(name, **ALL).fit(X, y, init_model=first)
     begun = made(name, **ALL).fit(X, y, init_score=scores)
     assert np.abs(begun.decision_function(X)).max() > 0.05
-    assert np.abs(again.decision_function(X) - first.decision_function(X)).max() > 0.05
+    assert np.abs(refitted.decision_function(X) - first.decision_function(X)).max() > 0.05
     np.testing.assert_allclose(
-        begun.decision_function(X, init_score=scores), again.decision_function(X), atol=1e-6
+        begun.decision_function(X, init_score=scores), refitted.decision_function(X), atol=1e-6
     )
     np.testing.assert_allclose(
-        begun.predict_proba(X, init_score=scores), again.predict_proba(X), atol=1e-6
+        begun.predict_proba(X, init_score=scores), refitted.predict_proba(X), atol=1e-6
     )
 
 
@@ -76,11 +76,11 @@ def test_many_labels_of_a_row(sparse):
     first = made("VectorTreeBoostClassifier", loss="logistic", **ALL).fit(X, y)
     scores = first.model_.raw_scores(X)
     assert first.model_.ensemble.bias.any()
-    again = made("VectorTreeBoostClassifier", loss="logistic", **ALL).fit(X, y, init_model=first)
+    refitted = made("VectorTreeBoostClassifier", loss="logistic", **ALL).fit(X, y, init_model=first)
     begun = made("VectorTreeBoostClassifier", loss="logistic", **ALL).fit(X, y, init_score=scores)
     assert not begun.model_.ensemble.bias.any()  # in place of where the loss would begin
     np.testing.assert_allclose(
-        begun.decision_function(X, init_score=scores), again.decision_function(X), atol=1e-6
+        begun.decision_function(X, init_score=scores), refitted.decision_function(X), atol=1e-6
     )
     assert np.array_equal(
         begun.predict(X, init_score=scores), begun.decision_function(X, init_score=scores) > 0
@@ -157,10 +157,10 @@ def test_own_losses_begin_there_too():
     assert first.model_.ensemble.bias.tolist() == [3, 0]
     scores = first.model_.raw_scores(X)
     begun = made("VectorTreeBoostClassifier", loss=Begins(), **ALL).fit(X, y, init_score=scores)
-    again = made("VectorTreeBoostClassifier", loss=Begins(), **ALL).fit(X, y, init_model=first)
+    refitted = made("VectorTreeBoostClassifier", loss=Begins(), **ALL).fit(X, y, init_model=first)
     assert not begun.model_.ensemble.bias.any()
     np.testing.assert_allclose(
-        begun.decision_function(X, init_score=scores), again.decision_function(X), atol=1e-6
+        begun.decision_function(X, init_score=scores), refitted.decision_function(X), atol=1e-6
     )
 
 
@@ -184,10 +184,10 @@ def test_rows_of_weight_0_and_class_weights():
         X[used], y[used], init_score=scores[used]
     )
     scores[~used] = 1e9
-    whole = made("LogitBoostClassifier", class_weight="balanced", **ALL).fit(
+    uninterrupted = made("LogitBoostClassifier", class_weight="balanced", **ALL).fit(
         X, y, weight, init_score=scores
     )
-    np.testing.assert_array_equal(whole.decision_function(X), some.decision_function(X))
+    np.testing.assert_array_equal(uninterrupted.decision_function(X), some.decision_function(X))
 
 
 # -- Rows that are not trained on --------------------------------------------------------------------------------------
@@ -301,33 +301,33 @@ def test_scores_to_go_on_from_have_the_same_bits(name):
 @pytest.mark.parametrize("name", [*TAKERS[:4], "labels", "narrow"])
 def test_checkpoints_go_on_to_the_same_bytes(name, tmp_path):
     X, y, scores = rows()
-    more = {"early_stopping": True, "validation_fraction": 0.2}
+    options = {"early_stopping": True, "validation_fraction": 0.2}
     if name == "labels":
         name = "VectorTreeBoostClassifier"
-        more = {"loss": "logistic"}
+        options = {"loss": "logistic"}
         y = (X[:, :3] > 0.3).astype(int)
     if name == "narrow":
         name = "VectorTreeBoostClassifier"
-        more = {"max_leaf_entries": 2, "split_columns": 2}
-    whole = made(name, **more).fit(
+        options = {"max_leaf_entries": 2, "split_columns": 2}
+    uninterrupted = made(name, **options).fit(
         X, y, init_score=scores, callbacks=[Checkpoint(tmp_path / "other")]
     )
     file = tmp_path / "half"
     with pytest.raises(KeyboardInterrupt):
-        made(name, **more).fit(
+        made(name, **options).fit(
             X, y, init_score=scores, callbacks=[Checkpoint(file, every=0), StopAfter(5)]
         )
-    if not more.get("early_stopping"):
+    if not options.get("early_stopping"):
         for other, what in (
             (scores + 1e-9, "the init_score differ"),
             (None, "the init_score differ"),
         ):
             with pytest.raises(ValueError, match=what):
-                made(name, **more).fit(X, y, init_score=other, callbacks=[Checkpoint(file)])
+                made(name, **options).fit(X, y, init_score=other, callbacks=[Checkpoint(file)])
     going_on = Checkpoint(file)
-    half = made(name, **more).fit(X, y, init_score=scores, callbacks=[going_on])
+    half = made(name, **options).fit(X, y, init_score=scores, callbacks=[going_on])
     assert going_on.resumed == 5
-    assert half.model_.to_bytes() == whole.model_.to_bytes()
+    assert half.model_.to_bytes() == uninterrupted.model_.to_bytes()
 
 
 def test_a_checkpoint_knows_the_scores_of_the_validation_set(tmp_path):
@@ -352,14 +352,14 @@ def test_a_checkpoint_knows_the_scores_of_the_validation_set(tmp_path):
 @pytest.mark.parametrize("name", TAKERS)
 def test_warm_starts_need_the_scores_again(name):
     X, y, scores = rows()
-    whole = made(name, warm_start=True).fit(X, y, init_score=scores)
+    uninterrupted = made(name, warm_start=True).fit(X, y, init_score=scores)
     half = made(name, warm_start=True, n_estimators=3).fit(X, y, init_score=scores)
     half.set_params(n_estimators=8)
     with pytest.raises(
         ValueError, match="warm_start: the existing rounds were fitted with init_score"
     ):
         half.fit(X, y)
-    assert half.fit(X, y, init_score=scores).model_.to_bytes() == whole.model_.to_bytes()
+    assert half.fit(X, y, init_score=scores).model_.to_bytes() == uninterrupted.model_.to_bytes()
     plain = made(name, warm_start=True, n_estimators=3).fit(X, y)
     with pytest.raises(
         ValueError, match="warm_start: the existing rounds were fitted without init_score"
@@ -384,13 +384,15 @@ def test_scores_come_on_top_of_those_of_init_model(name):
 
 def test_mcboost_rebuilds_its_weights_from_both_scores(monkeypatch):
     X, y, scores = rows()
-    whole = made("MCBoostClassifier", n_estimators=12).fit(X, y, init_score=scores)
+    uninterrupted = made("MCBoostClassifier", n_estimators=12).fit(X, y, init_score=scores)
     monkeypatch.setattr(MCBoostClassifier.booster, "restart_every", 4)
-    again = made("MCBoostClassifier", n_estimators=12).fit(X, y, init_score=scores)
-    np.testing.assert_allclose(again.decision_function(X), whole.decision_function(X), atol=1e-5)
+    refitted = made("MCBoostClassifier", n_estimators=12).fit(X, y, init_score=scores)
+    np.testing.assert_allclose(
+        refitted.decision_function(X), uninterrupted.decision_function(X), atol=1e-5
+    )
     monkeypatch.setattr("pymcboost.algorithms._binary.is_large", lambda n_classes: True)
     pieces = made("MCBoostClassifier", n_estimators=12).fit(X, y, init_score=scores)
-    assert pieces.model_.to_bytes() == again.model_.to_bytes()
+    assert pieces.model_.to_bytes() == refitted.model_.to_bytes()
 
 
 def test_refit_leaves_and_calibrate_on():
@@ -491,9 +493,9 @@ def test_workers_have_those_of_their_rows(name, params):
 
     def fit(workers, part, val):
         held = {"X_val": X_val[val], "y_val": y_val[val], "init_score_val": scores_val[val]}
-        more = held if "scoring" in params else {}
+        options = held if "scoring" in params else {}
         model = made(name, n_estimators=5, **params)
-        model.fit(X[part], y[part], init_score=scores[part], comm=workers, **more)
+        model.fit(X[part], y[part], init_score=scores[part], comm=workers, **options)
         return model.model_.to_bytes(), {
             column: values.tolist() for column, values in model.history_.items()
         }
@@ -589,9 +591,9 @@ def test_models_of_forests_refuse_them():
 
 def test_sets_need_what_the_training_has():
     X, y, scores = rows()
-    more = {"X_val": X, "y_val": y}
+    options = {"X_val": X, "y_val": y}
     with pytest.raises(ValueError, match="'val' does not; give it as init_score_val"):
-        made("MartClassifier").fit(X, y, init_score=scores, **more)
+        made("MartClassifier").fit(X, y, init_score=scores, **options)
     with pytest.raises(
         ValueError, match=r"'a' does not; give it as a fourth member of validation_sets\['a'\]"
     ):
@@ -600,7 +602,7 @@ def test_sets_need_what_the_training_has():
         ValueError,
         match="the validation set 'val' has an init_score, but the training rows do not",
     ):
-        made("MartClassifier").fit(X, y, **more, init_score_val=scores)
+        made("MartClassifier").fit(X, y, **options, init_score_val=scores)
     with pytest.raises(
         ValueError,
         match="init_score_val belongs to the rows of X_val; give X_val and y_val",

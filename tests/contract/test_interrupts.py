@@ -27,7 +27,7 @@ CONFIGURATIONS = [
     ("SAMMEClassifier", {"weak_learner": "tree"}),
     ("AdaBoostMOClassifier", {"early_stopping": True}),
 ]
-of_configurations = pytest.mark.parametrize(("name", "more"), CONFIGURATIONS)
+of_configurations = pytest.mark.parametrize(("name", "options"), CONFIGURATIONS)
 PACKAGE = str(Path(pymcboost.__file__).parent)
 
 
@@ -44,11 +44,13 @@ def new(name, **parameters):
 TRAINED = {}
 
 
-def trained(name, n_estimators, more):
+def trained(name, n_estimators, options):
     """A copy of a training that several tests begin with."""
-    key = name, n_estimators, repr(more)
+    key = name, n_estimators, repr(options)
     if key not in TRAINED:
-        TRAINED[key] = pickle.dumps(new(name, n_estimators=n_estimators, **more).fit(*some_data()))
+        TRAINED[key] = pickle.dumps(
+            new(name, n_estimators=n_estimators, **options).fit(*some_data())
+        )
     return pickle.loads(TRAINED[key])
 
 
@@ -83,17 +85,17 @@ def interrupted_at(n, call):
 @pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.filterwarnings("ignore")
 def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
-    name, more, first, monkeypatch
+    name, options, first, monkeypatch
 ):
     monkeypatch.setattr("pymcboost.threads.FRESH", -1)  # every fit calls the same functions
     X, y = some_data(m=80)
     old_X, old_y = some_data(m=80, seed=2)
-    model = new(name, n_estimators=4, **more).fit(old_X, old_y)
+    model = new(name, n_estimators=4, **options).fit(old_X, old_y)
     before, kept = state_of(model), pickle.dumps(vars(model))
     model.fit(X, y)  # what is computed once is computed
     many = interrupted_at(None, lambda: model.fit(X, y))
     whole = [
-        new(name, **{**more, "n_estimators": n, "early_stopping": False}).fit(X, y)
+        new(name, **{**options, "n_estimators": n, "early_stopping": False}).fit(X, y)
         for n in range(1, 5)
     ]
     seen, step = set(), max(2, many // 45)  # every round has some
@@ -110,7 +112,7 @@ def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
             continue
         assert model.n_features_in_ == model.model_.n_features_in_ == 6
         assert {len(values) for values in model.history_.values()} == {model.n_estimators_}
-        if not more.get("early_stopping"):  # which sets rows aside
+        if not options.get("early_stopping"):  # which sets rows aside
             expected = whole[model.n_estimators_ - 1]
             np.testing.assert_array_equal(model.decision_function(X), expected.decision_function(X))
             np.testing.assert_array_equal(model.gain_, expected.gain_)
@@ -128,7 +130,9 @@ def test_ctrl_c_in_a_refit_leaves_the_scale_and_the_kernel_of_the_old_model():
     words = {"kernel": "rbf", "scale": True, "C": 10.0}
     old = new("HingeBoostOCClassifier", n_estimators=3, **words).fit(X, y)
     kept, copies = pickle.dumps(old), [pickle.loads(pickle.dumps(old)) for _ in range(2)]
-    whole = copies[0].set_params(n_estimators=6, warm_start=True).fit(X, y).model_.to_bytes()
+    uninterrupted_bytes = (
+        copies[0].set_params(n_estimators=6, warm_start=True).fit(X, y).model_.to_bytes()
+    )
     many, found = interrupted_at(None, lambda: copies[1].fit(1000 * X, y)), []
     for n in range(1, many, max(1, many // 25)):
         model = pickle.loads(kept)
@@ -136,7 +140,7 @@ def test_ctrl_c_in_a_refit_leaves_the_scale_and_the_kernel_of_the_old_model():
             interrupted_at(n, lambda model=model: model.fit(1000 * X, y))
         if model.model_.to_bytes() == old.model_.to_bytes():
             model.set_params(n_estimators=6, warm_start=True).fit(X, y)
-            found.append(model.model_.to_bytes() == whole)
+            found.append(model.model_.to_bytes() == uninterrupted_bytes)
     assert len(found) > 3
     assert all(found)
 
@@ -164,10 +168,10 @@ def test_a_close_that_fails_keeps_no_other_from_closing(tmp_path):
 @of_configurations
 @pytest.mark.part(5)
 def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(
-    name, more, where, error, monkeypatch
+    name, options, where, error, monkeypatch
 ):
     X, y = some_data()
-    model = trained(name, 4, more)
+    model = trained(name, 4, options)
     before, words = vars(model).copy(), model.decision_function(X)
 
     def stop(self, *args):
@@ -180,16 +184,16 @@ def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(
     assert vars(model) == before
     np.testing.assert_array_equal(model.decision_function(X), words)
     # The kernel, its gamma and the scaling are still those of the model.
-    if not more.get("early_stopping"):
-        whole = trained(name, 7, more)
+    if not options.get("early_stopping"):
+        whole = trained(name, 7, options)
         model.set_params(n_estimators=7, warm_start=True).fit(X, y)
         assert np.mean(model.predict(X) == whole.predict(X)) > 0.95
 
 
 def test_an_interrupt_before_the_first_round_leaves_an_unfitted_estimator_unfitted(monkeypatch):
     X, y = some_data()
-    for name, more in CONFIGURATIONS:
-        model = new(name, **more)
+    for name, options in CONFIGURATIONS:
+        model = new(name, **options)
         before = vars(model).copy()
         with monkeypatch.context() as patch:
             patch.setattr(
@@ -208,18 +212,18 @@ def test_an_interrupt_before_the_first_new_round_changes_nothing(monkeypatch):
     monkeypatch.setattr(
         type(warm).booster, "round", lambda self: (_ for _ in ()).throw(KeyboardInterrupt)
     )
-    for model, more in (warm.set_params(n_estimators=6), {}), (fresh, {"init_model": first}):
+    for model, options in (warm.set_params(n_estimators=6), {}), (fresh, {"init_model": first}):
         with pytest.raises(KeyboardInterrupt):
-            model.fit(X, y, **more)
+            model.fit(X, y, **options)
     assert state_of(warm.set_params(n_estimators=3)) == before
     assert not hasattr(fresh, "model_")
 
 
-def interrupted_fits(name, more, times, rng):
+def interrupted_fits(name, options, times, rng):
     """Fits that a signal interrupts at random moments; how many were, and how many of those kept new rounds."""
     X, y = some_data(seed=1)
     other_X, other_y = some_data(seed=2)
-    model = new(name, n_estimators=30, **more).fit(other_X, other_y)
+    model = new(name, n_estimators=30, **options).fit(other_X, other_y)
     old, before, lost, changed = pickle.dumps(vars(model)), state_of(model), 0, 0
     handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
@@ -253,8 +257,8 @@ def interrupted_fits(name, more, times, rng):
 @pytest.mark.parametrize("times", [4, pytest.param(50, marks=pytest.mark.slow)])
 @of_configurations
 @pytest.mark.filterwarnings("ignore")
-def test_signals_at_random_moments(name, more, times):
-    hit, _ = interrupted_fits(name, more, times, rng=np.random.default_rng(times))
+def test_signals_at_random_moments(name, options, times):
+    hit, _ = interrupted_fits(name, options, times, rng=np.random.default_rng(times))
     assert hit >= times // 4
 
 
@@ -358,9 +362,9 @@ print("out", flush=True)
 def test_ctrl_c_leaves_a_solve_of_libsvm():
     """The fit ends while the solve goes on, and so does the process."""
     command = [sys.executable, "-c", LIBSVM]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300
     )
     left = "interrupted after 1 rounds; 1 solve goes on\n"
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == left + left + "out\n"
+    assert (completed.returncode, completed.stderr) == (0, "")
+    assert completed.stdout == left + left + "out\n"

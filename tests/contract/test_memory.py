@@ -135,11 +135,11 @@ def measured(cases):
         "OMP_NUM_THREADS": "1",
     }
     command = [sys.executable, "-c", CODE, json.dumps(cases)]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, env=environment(**held), capture_output=True, text=True, timeout=300
     )
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert len(lines) == len(cases), done.stderr
+    lines = [json.loads(line) for line in completed.stdout.splitlines()]
+    assert len(lines) == len(cases), completed.stderr
     return lines
 
 
@@ -185,10 +185,10 @@ def test_tables_of_many_classes_are_counted(algorithm):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("algorithm, more", IN_PARTS)
-def test_tables_in_parts_are_counted(algorithm, more):
+@pytest.mark.parametrize("algorithm, options", IN_PARTS)
+def test_tables_in_parts_are_counted(algorithm, options):
     """Of more classes than fit into tables at once."""
-    check(measured([(algorithm, {"n_estimators": 2, **more}, m, 3, 2200) for m in (2200, 4400)]))
+    check(measured([(algorithm, {"n_estimators": 2, **options}, m, 3, 2200) for m in (2200, 4400)]))
 
 
 @pytest.mark.slow
@@ -200,7 +200,7 @@ def test_tables_of_ten_thousand_classes_are_counted():
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(
-    ("algorithm", "more"),
+    ("algorithm", "options"),
     [
         ("mcboost", {}),
         ("mcboost", {"loss": "log"}),
@@ -210,12 +210,12 @@ def test_tables_of_ten_thousand_classes_are_counted():
     ],
 )
 @pytest.mark.part(2)
-def test_weights_that_are_computed_from_scores_are_counted(algorithm, more):
+def test_weights_that_are_computed_from_scores_are_counted(algorithm, options):
     """As in trainings that go on, and every 512 rounds. The scores of all rows are there meanwhile."""
     sizes = [SIZES["both"], *([SIZES["rows"]] if algorithm == "mcboost" else [])]
     check(
         measured(
-            [(algorithm, {"n_estimators": 2, "restarts": True, **more}, *size) for size in sizes]
+            [(algorithm, {"n_estimators": 2, "restarts": True, **options}, *size) for size in sizes]
         )
     )
 
@@ -352,11 +352,11 @@ for one in estimators:
 def test_the_limit_of_the_process_counts():
     """``ulimit -v``, and 30,000 classes: every algorithm says what it needs, or that there are too many."""
     command = [sys.executable, "-c", LIMITED]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True, timeout=300
     )
-    lines = done.stdout.splitlines()
-    assert len(lines) == len(ALGORITHMS), done.stderr
+    lines = completed.stdout.splitlines()
+    assert len(lines) == len(ALGORITHMS), completed.stderr
     for name, line in zip(ALGORITHMS.values(), lines, strict=True):
         refused = re.search(
             r"MemoryError .* needs about .*; .*\d [GM]iB are free|than 4096; list fewer", line

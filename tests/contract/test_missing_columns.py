@@ -277,14 +277,14 @@ def test_checkpoints(tmp_path, monkeypatch):
     X, y = with_gaps((3, 1))
     path = tmp_path / "some.checkpoint"
     how = {"n_estimators": 6, "random_state": 0}
-    whole = VectorTreeBoostClassifier(**how).fit(X, y)
+    uninterrupted = VectorTreeBoostClassifier(**how).fit(X, y)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         stop_after(patched, 3)
         VectorTreeBoostClassifier(**how).fit(X, y, callbacks=[Checkpoint(path, every=0)])
     assert load_model(path).missing_columns == [1]
     gone_on = VectorTreeBoostClassifier(**how).fit(X, y, callbacks=[Checkpoint(path)])
     assert gone_on.model_.missing_columns == [1]
-    assert gone_on.model_.to_bytes() == whole.model_.to_bytes()
+    assert gone_on.model_.to_bytes() == uninterrupted.model_.to_bytes()
 
 
 def test_models_made_from_others_keep_it():
@@ -356,38 +356,40 @@ def test_the_program_refuses_them(model_file, tmp_path, options):
     (tmp_path / "good.svm").write_text("0 1:1 2:nan 5:2\n1 3:0.5\n")
     (tmp_path / "bad.svm").write_text("0 1:1 2:nan 5:2\n\n1 3:0.5 4:nan\n")
     for file, status in (("good.svm", 0), ("bad.svm", 2)):
-        done = call("predict", *options, "--missing", "error", file, model_file, "-", cwd=tmp_path)
-        assert done.returncode == status, done.stderr
+        completed = call(
+            "predict", *options, "--missing", "error", file, model_file, "-", cwd=tmp_path
+        )
+        assert completed.returncode == status, completed.stderr
         assert call("predict", *options, file, model_file, "-", cwd=tmp_path).returncode == 0
     place = "bad.svm:3" if "--stream" in options else "bad.svm: line 3"
     assert (
         f"{place}: a value is missing in column 4, which had no missing values in training"
-        in done.stderr
+        in completed.stderr
     )
-    assert "use --missing allow" in done.stderr
+    assert "use --missing allow" in completed.stderr
 
 
 def test_the_program_names_columns_of_tables(model_file, tmp_path):
     (tmp_path / "t.csv").write_text("label,a,b,c,d,e\n0,1,,2,3,4\n1,1,2,3,4,\n")
-    done = call("predict", "--missing", "error", "t.csv", "named.mcb", "-", cwd=tmp_path)
-    assert done.returncode == 2
+    completed = call("predict", "--missing", "error", "t.csv", "named.mcb", "-", cwd=tmp_path)
+    assert completed.returncode == 2
     assert (
         "t.csv: row 2: a value is missing in column 'e', which had no missing values in training"
-        in done.stderr
+        in completed.stderr
     )
 
 
 def test_the_program_says_what_a_model_does_not_know(model_file, tmp_path):
     load_model(model_file).with_meta({}).save(model_file)
     (tmp_path / "t.svm").write_text("0 1:1\n")
-    done = call("predict", "--missing", "error", "t.svm", model_file, "-", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "does not record which columns had missing values in training" in done.stderr
+    completed = call("predict", "--missing", "error", "t.svm", model_file, "-", cwd=tmp_path)
+    assert completed.returncode == 1
+    assert "does not record which columns had missing values in training" in completed.stderr
 
 
 def test_models_of_the_program_know_it(tmp_path):
     X, y = with_gaps((3, 1))
     write_svm(tmp_path / "t.svm", X, y)
-    done = call("train", "-a", "vector-tree", "-n", 3, "t.svm", "m.mcb", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = call("train", "-a", "vector-tree", "-n", 3, "t.svm", "m.mcb", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
     assert load_model(tmp_path / "m.mcb").missing_columns == [1]

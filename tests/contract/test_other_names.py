@@ -185,10 +185,10 @@ def test_names_are_answered_wherever_they_are_unknown(name):
 
 def test_the_table_is_loaded_for_errors_alone():
     code = "import sys, pymcboost as p; p.MCBoostClassifier(); print('pymcboost.training.other_names' in sys.modules)"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True
     )
-    assert done.stdout == "False\n"
+    assert completed.stdout == "False\n"
 
 
 def test_the_constructor_shows_its_parameters():

@@ -44,8 +44,8 @@ def sdist(tmp_path_factory):
     shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns(*leftovers))
     folder = tmp_path_factory.mktemp("sdist")
     code = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
-    done = run_python("-c", code, str(folder), cwd=tree)
-    assert done.returncode == 0, f"setuptools {setuptools.__version__}: {done.stderr}"
+    completed = run_python("-c", code, str(folder), cwd=tree)
+    assert completed.returncode == 0, f"setuptools {setuptools.__version__}: {completed.stderr}"
     return next(folder.glob("*.tar.gz"))
 
 
@@ -56,10 +56,10 @@ def wheel(request, tmp_path_factory):
         return Path(os.environ["PYMCBOOST_WHEEL"])
     sdist = request.getfixturevalue("sdist")
     folder = tmp_path_factory.mktemp("wheel")
-    done = run_python(
+    completed = run_python(
         "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "-w", str(folder), str(sdist)
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     return next(folder.glob("*.whl"))
 
 
@@ -108,14 +108,18 @@ def test_wheel_holds_what_runs_and_no_sources(wheel):
 
 @pytest.mark.slow
 def test_wheel_runs_where_it_is_installed(wheel, tmp_path):
-    done = run_python("-m", "pip", "install", "--no-deps", "--target", str(tmp_path), str(wheel))
-    assert done.returncode == 0, done.stderr
+    completed = run_python(
+        "-m", "pip", "install", "--no-deps", "--target", str(tmp_path), str(wheel)
+    )
+    assert completed.returncode == 0, completed.stderr
     code = (
         "import pymcboost; print(pymcboost.__file__); pymcboost.load_model; pymcboost.get_include()"
     )
-    done = run_python("-c", code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
-    assert done.returncode == 0, done.stderr
-    assert Path(done.stdout.strip()).is_relative_to(tmp_path.resolve())
+    completed = run_python(
+        "-c", code, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}
+    )
+    assert completed.returncode == 0, completed.stderr
+    assert Path(completed.stdout.strip()).is_relative_to(tmp_path.resolve())
 
 
 def test_version_stands_in_one_place():
@@ -214,8 +218,8 @@ def test_each_kernel_that_is_compiled_is_said(builder, tmp_path, monkeypatch):
 def test_importing_the_package_loads_nothing_heavy():
     heavy = ["numpy", "scipy", "sklearn", "joblib", "tqdm", "libsvm", "pandas"]
     code = f"import sys, pymcboost; print([name for name in {heavy} if name in sys.modules])"
-    done = run_python("-c", code, cwd=ROOT)
-    assert done.stdout.strip() == "[]", done.stderr
+    completed = run_python("-c", code, cwd=ROOT)
+    assert completed.stdout.strip() == "[]", completed.stderr
 
 
 UNBUILT = {
@@ -264,9 +268,9 @@ def test_package_without_its_kernels_says_how_to_compile_it(case, tmp_path):
         else "reinstall pymcboost with this Python"
     )
     # From another folder than the clone that is tested, whose package would come first.
-    done = run_python("-c", IMPORTS, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
-    messages = done.stdout.splitlines()
-    assert len(messages) == 3, done.stderr
+    completed = run_python("-c", IMPORTS, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
+    messages = completed.stdout.splitlines()
+    assert len(messages) == 3, completed.stderr
     for message in messages:
         assert message.startswith(f"pymcboost in {folder.parent} ")
         assert fault in message
@@ -281,10 +285,10 @@ def test_editable_install_is_found_beside_a_folder_of_its_name(tmp_path):
         pytest.skip("this tree is not installed with pip install -e")
     (tmp_path / "pymcboost").symlink_to(ROOT)
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = run_python(
+    completed = run_python(
         "-c", "import pymcboost; print(pymcboost.__file__)", cwd=tmp_path, env=environment
     )
-    assert done.stdout.strip() == str(ROOT / "pymcboost" / "__init__.py"), done.stderr
+    assert completed.stdout.strip() == str(ROOT / "pymcboost" / "__init__.py"), completed.stderr
 
 
 def test_include_folder_holds_the_c_scorer():
@@ -301,12 +305,12 @@ def test_include_folder_holds_the_c_scorer():
     ],
 )
 def test_makefile_says_what_to_install(setting, message):
-    done = subprocess.run(
+    completed = subprocess.run(
         ["make", "check-system", setting], cwd=ROOT, capture_output=True, text=True
     )
-    assert done.returncode != 0
-    assert message in done.stderr
-    assert APT_PACKAGES in done.stderr
+    assert completed.returncode != 0
+    assert message in completed.stderr
+    assert APT_PACKAGES in completed.stderr
 
 
 def crippled_python(folder, prelude):
@@ -336,9 +340,9 @@ exec "{sys.executable}" "$@"
 def test_makefile_checks_the_interpreter(prelude, message, tmp_path):
     interpreter = crippled_python(tmp_path, prelude)
     command = ["make", "check-system", f"PYTHON={interpreter}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode != 0
-    assert message in done.stderr
+    completed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert completed.returncode != 0
+    assert message in completed.stderr
 
 
 def test_readme_names_the_packages_and_the_two_commands():

@@ -84,9 +84,9 @@ def test_a_code_without_columns_is_refused(tmp_path, decoder):
         "import sys; from pymcboost.cli.predict import main; sys.exit(main(['t.svm', 'm.mcb', 'out']))",
         "import sys; from pymcboost.cli.info import main; sys.exit(main(['m.mcb']))",
     ):
-        done = run_python(code, cwd=tmp_path)
-        assert done.returncode == (3 if "main" in code else 1), done
-        assert "section CODE" in done.stderr
+        completed = run_python(code, cwd=tmp_path)
+        assert completed.returncode == (3 if "main" in code else 1), completed
+        assert "section CODE" in completed.stderr
 
 
 def test_sparse_rows_of_as_many_features_as_there_can_be(tmp_path):
@@ -100,8 +100,8 @@ import pymcboost, scipy.sparse
 X = scipy.sparse.csr_matrix(([2.0, 1.0], [0, {WIDEST - 1}], [0, 1, 2, 2]), (3, {WIDEST}))
 print(pymcboost.load_model("m.mcb").predict(X).tolist())
 """
-    done = run_python(code, cwd=tmp_path)
-    assert done.stdout == "[3, 7, 3]\n", done.stderr
+    completed = run_python(code, cwd=tmp_path)
+    assert completed.stdout == "[3, 7, 3]\n", completed.stderr
 
 
 def test_information_on_a_long_chain_takes_no_call_for_every_level(tmp_path):
@@ -116,10 +116,10 @@ def test_information_on_a_long_chain_takes_no_call_for_every_level(tmp_path):
     calls = []
     sys.setprofile(lambda frame, event, argument: calls.append(event))
     try:
-        done = call("info", "m.mcb", cwd=tmp_path)
+        completed = call("info", "m.mcb", cwd=tmp_path)
     finally:
         sys.setprofile(None)
-    assert str(s) in done.stdout.replace(",", "")
+    assert str(s) in completed.stdout.replace(",", "")
     assert len(calls) < s
 
 
@@ -141,15 +141,17 @@ def test_meta_that_is_not_json(model, bad):
         "-j 2",
     ):
         expected = call("predict", *more.split(), "t.svm", "model.mcb", "-", cwd=model.parent)
-        done = call("predict", *more.split(), "t.svm", "odd.mcb", "-", cwd=model.parent)
-        assert (expected.returncode, done.returncode, done.stdout) == (0, 0, expected.stdout), (
-            done.stderr
-        )
-        assert "odd.mcb: the section meta is not valid JSON" in done.stderr
-    done = call("predict", "--rounds", 5, "t.svm", "odd.mcb", "-", cwd=model.parent)
+        completed = call("predict", *more.split(), "t.svm", "odd.mcb", "-", cwd=model.parent)
+        assert (expected.returncode, completed.returncode, completed.stdout) == (
+            0,
+            0,
+            expected.stdout,
+        ), completed.stderr
+        assert "odd.mcb: the section meta is not valid JSON" in completed.stderr
+    completed = call("predict", "--rounds", 5, "t.svm", "odd.mcb", "-", cwd=model.parent)
     assert (
-        done.returncode,
-        "--rounds must be from 0 to 4, the number of rounds in odd.mcb" in done.stderr,
+        completed.returncode,
+        "--rounds must be from 0 to 4, the number of rounds in odd.mcb" in completed.stderr,
     ) == (1, True)
     odd, plain = load_model(model.parent / "odd.mcb"), load_model(model)
     np.testing.assert_array_equal(odd.truncate(2).raw_scores(X), plain.truncate(2).raw_scores(X))
@@ -166,8 +168,8 @@ def test_odd_index_bases_are_left_aside(model, base):
     meta = file.find(b"meta")
     meta[2] = json.dumps({**json.loads(meta[2]), "index_base": base}).encode()
     (model.parent / "odd.mcb").write_bytes(file.to_bytes())
-    done = call("predict", "-d", 1, "t.svm", "odd.mcb", "-", cwd=model.parent)
-    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    completed = call("predict", "-d", 1, "t.svm", "odd.mcb", "-", cwd=model.parent)
+    assert (completed.returncode, completed.stdout) == (0, expected), completed.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
@@ -368,10 +370,10 @@ def test_pickles_name_their_version():
     parts = pickle.dumps(fitted).split(data)
     assert pickle.loads(data.join(parts)).model_.to_bytes() == data
     with pytest.warns(UserWarning, match="was pickled by pymcboost 999"):
-        again = pickle.loads(
+        restored = pickle.loads(
             data.join(part.replace(version, b"9" * len(version)) for part in parts)
         )
-    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+    np.testing.assert_array_equal(restored.predict(X), fitted.predict(X))
     assert version in pickle.dumps(fitted.model_).replace(data, b"")
 
 
@@ -478,8 +480,8 @@ test_rough_use.score_odd_arrays(pymcboost.load_model({str(model)!r}))
 users = [other for name, other in sys.modules.items() if name.startswith("pymcboost.") and name.count(".") < 3]
 assert [other.score is module for other in users if hasattr(other, "score")].count(True) > 1
 """
-    done = run_python(code)
-    assert done.returncode == 0, (done.returncode, done.stderr)
+    completed = run_python(code)
+    assert completed.returncode == 0, (completed.returncode, completed.stderr)
 
 
 FORGED = """
@@ -514,13 +516,13 @@ for form in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix):
 
 
 def test_sparse_matrices_whose_indices_lie_outside_are_refused(tmp_path):
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", FORGED, tmp_path / "out"],
         env=environment(),
         capture_output=True,
         text=True,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (completed.returncode, completed.stderr) == (0, "")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -601,10 +603,10 @@ def test_forged_checkpoints_are_refused(forgery, tmp_path):
         Checkpoint(path, 0).fit(MartClassifier(n_estimators=6), X, y)
 
 
-@pytest.mark.parametrize("more", [{}, {"early_stopping": True}])
-def test_a_checkpoint_with_the_rounds_of_something_else_is_refused(tmp_path, more):
+@pytest.mark.parametrize("options", [{}, {"early_stopping": True}])
+def test_a_checkpoint_with_the_rounds_of_something_else_is_refused(tmp_path, options):
     X, y = some_data()
-    path, words = tmp_path / "m", {"random_state": 0, **more}
+    path, words = tmp_path / "m", {"random_state": 0, **options}
     for cls, others in (
         (MartClassifier, [MCBoostClassifier, VectorTreeBoostClassifier, HingeBoostOCClassifier]),
         (MultiBoostClassifier, [MartClassifier, HingeBoostOCClassifier]),
@@ -667,10 +669,10 @@ for attempt in range(20):
     if len(sent) > 1:
         break
 """
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=500
     )
-    assert (done.stdout.split(), done.stderr) == (["1"] * 20, "")
+    assert (completed.stdout.split(), completed.stderr) == (["1"] * 20, "")
 
 
 # -- Work and memory ---------------------------------------------------------------------------------------------------
@@ -794,8 +796,8 @@ try:
 except MemoryError as error:
     print(error)
 """
-    done = run_python(code)
-    assert f"3 hyperplanes over {WIDEST} features need about " in done.stdout, done.stderr
+    completed = run_python(code)
+    assert f"3 hyperplanes over {WIDEST} features need about " in completed.stdout, completed.stderr
 
 
 # -- One result on every CPU -------------------------------------------------------------------------------------------

@@ -126,12 +126,15 @@ def test_the_calibrated_log_loss_follows_where_the_log_loss_decides(scoring, fol
 
 def test_rows_with_any_number_of_labels():
     several = (X[:, :3] > 0).astype(int)
-    for cls, more in (VectorTreeBoostClassifier, {"loss": "logistic"}), (AdaBoostMHClassifier, {}):
+    for cls, options in (
+        (VectorTreeBoostClassifier, {"loss": "logistic"}),
+        (AdaBoostMHClassifier, {}),
+    ):
         names = ["hamming_loss", "f1_micro", "precision_at_1"]
-        model = cls(n_estimators=4, scoring=names, random_state=0, **more)
+        model = cls(n_estimators=4, scoring=names, random_state=0, **options)
         model.fit(X, several, X_val=X, y_val=several)
         for name in names:
-            alone = cls(n_estimators=4, scoring=name, random_state=0, **more)
+            alone = cls(n_estimators=4, scoring=name, random_state=0, **options)
             alone.fit(X, several, X_val=X, y_val=several)
             np.testing.assert_array_equal(
                 model.history_[f"val_{name}"], alone.history_[f"val_{name}"]
@@ -150,8 +153,8 @@ def test_functions_of_a_list_see_the_rows_as_they_were_given():
     with pytest.raises(ValueError, match=r"scoring\[1\] and scoring\[2\] would both be 'score'"):
         MartClassifier(scoring=scoring).fit(frame, Y)
     named = {"nll": "log_loss", "right": scoring[1], "look": look}
-    for more in {"X_val": frame, "y_val": Y}, {"callbacks": [TrainingLoss()]}:
-        MartClassifier(random_state=0, n_estimators=1, scoring=named).fit(frame, Y, **more)
+    for options in {"X_val": frame, "y_val": Y}, {"callbacks": [TrainingLoss()]}:
+        MartClassifier(random_state=0, n_estimators=1, scoring=named).fit(frame, Y, **options)
     MartClassifier(random_state=0, n_estimators=1, scoring=named, early_stopping=True).fit(frame, Y)
     assert seen == [list("abcde")] * 3
 
@@ -164,8 +167,8 @@ def test_metrics_share_one_softmax(monkeypatch):
     )
 
     def spoils(model, X, y):
-        found = model.predict_proba(X)
-        found[:] = 1.0
+        probabilities = model.predict_proba(X)
+        probabilities[:] = 1.0
         return 0.0
 
     scoring = {
@@ -221,7 +224,7 @@ def test_a_checkpoint_gives_the_history_of_a_training_without_a_stop(rounds, sco
             if state.n_rounds == 3:
                 raise KeyboardInterrupt
 
-    whole = model().fit(X, Y, **VALIDATION)
+    uninterrupted = model().fit(X, Y, **VALIDATION)
     with pytest.raises(KeyboardInterrupt):
         model().fit(X, Y, **VALIDATION, callbacks=[Checkpoint(tmp_path / "m", 0), Stops()])
     for other in (
@@ -233,12 +236,12 @@ def test_a_checkpoint_gives_the_history_of_a_training_without_a_stop(rounds, sco
         ):
             Checkpoint(tmp_path / "m", 0).fit(model(other), X, Y, **VALIDATION)
     checkpoint = Checkpoint(tmp_path / "m", 0)
-    again = checkpoint.fit(model(), X, Y, **VALIDATION)
+    refitted = checkpoint.fit(model(), X, Y, **VALIDATION)
     assert checkpoint.resumed == 3
-    same_history(again.history_, whole.history_)
-    assert again.model_.to_bytes() == whole.model_.to_bytes()
+    same_history(refitted.history_, uninterrupted.history_)
+    assert refitted.model_.to_bytes() == uninterrupted.model_.to_bytes()
     if rounds == "auto":
-        same_history(again.cv_results_, whole.cv_results_)
+        same_history(refitted.cv_results_, uninterrupted.cv_results_)
 
 
 def test_warm_start_with_other_metrics():
@@ -246,14 +249,14 @@ def test_warm_start_with_other_metrics():
         random_state=0, n_estimators=2, warm_start=True, scoring=["log_loss", "error"]
     ).fit(X, Y, **VALIDATION)
     model.set_params(n_estimators=4, scoring=["auc_ovr", "error"]).fit(X, Y, **VALIDATION)
-    whole = MartClassifier(random_state=0, n_estimators=4, scoring=["error", "auc_ovr"]).fit(
-        X, Y, **VALIDATION
-    )
+    uninterrupted = MartClassifier(
+        random_state=0, n_estimators=4, scoring=["error", "auc_ovr"]
+    ).fit(X, Y, **VALIDATION)
     assert np.isnan(model.history_["val_log_loss"]).tolist() == [False] * 2 + [True] * 2
     assert np.isnan(model.history_["val_auc_ovr"]).tolist() == [True] * 2 + [False] * 2
-    np.testing.assert_array_equal(model.history_["val_error"], whole.history_["val_error"])
+    np.testing.assert_array_equal(model.history_["val_error"], uninterrupted.history_["val_error"])
     np.testing.assert_array_equal(
-        model.history_["seen_auc_ovr"][2:], whole.history_["seen_auc_ovr"][2:]
+        model.history_["seen_auc_ovr"][2:], uninterrupted.history_["seen_auc_ovr"][2:]
     )
 
 

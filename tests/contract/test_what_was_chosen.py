@@ -23,9 +23,9 @@ def test_values_of_auto_are_those_of_the_training():
         params = {"n_estimators": 5, "random_state": 0, "calibrate": None}
         chosen = cls(**params).fit(X, Y)
         assert chosen.auto_params_.keys() >= {"max_leaf_nodes", "max_features", "subsample"}
-        again = cls(**params, **chosen.auto_params_).fit(X, Y)
-        assert again.auto_params_ == {}
-        np.testing.assert_array_equal(again.decision_function(X), chosen.decision_function(X))
+        refitted = cls(**params, **chosen.auto_params_).fit(X, Y)
+        assert refitted.auto_params_ == {}
+        np.testing.assert_array_equal(refitted.decision_function(X), chosen.decision_function(X))
 
 
 def test_only_what_was_auto_is_named():
@@ -49,7 +49,7 @@ def stop(state):
 
 
 @pytest.mark.parametrize(
-    ("model", "more", "words"),
+    ("model", "options", "words"),
     [
         (VectorTreeBoostClassifier(n_estimators=3), {}, "all 3 rounds are done"),
         (VectorTreeBoostClassifier(n_estimators=1), {}, "all 1 round are done"),
@@ -70,8 +70,8 @@ def stop(state):
         ),
     ],
 )
-def test_why_a_training_ended(model, more, words):
-    fitted = model.set_params(random_state=0).fit(X, Y, **more)
+def test_why_a_training_ended(model, options, words):
+    fitted = model.set_params(random_state=0).fit(X, Y, **options)
     assert re.fullmatch(words, fitted.why_ended_), fitted.why_ended_
 
 

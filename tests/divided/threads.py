@@ -165,15 +165,15 @@ def one_model(cls, X, y, parts, weight=None, held=None, threads=1, comm=None, **
     def task(workers):
         part = parts[workers.rank]
         its = None if weight is None else weight[part]
-        more = held if held and workers.rank == 0 else {}
+        options = held if held and workers.rank == 0 else {}
         model = cls(**params, n_jobs=threads).fit(
-            X[part], y[part], its, comm=numbered(workers, part), **more
+            X[part], y[part], its, comm=numbered(workers, part), **options
         )
         return model.model_.to_bytes()
 
-    found = run(len(parts), task)
-    assert [type(its) for its in found] == [bytes] * len(parts), found
-    assert set(found) == {one.model_.to_bytes()}
+    by_worker = run(len(parts), task)
+    assert [type(its) for its in by_worker] == [bytes] * len(parts), by_worker
+    assert set(by_worker) == {one.model_.to_bytes()}
     return one
 
 

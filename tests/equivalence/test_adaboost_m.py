@@ -121,10 +121,10 @@ def test_separable_rows_take_one_round(algorithm, options):
 @pytest.mark.parametrize("gaps", [False, True])
 def test_m1_with_two_classes_is_samme(options, gaps):
     X, y = two_classes(1, gaps)
-    ours = AdaBoostM1Classifier(n_estimators=30, **options).fit(X, y)
+    model = AdaBoostM1Classifier(n_estimators=30, **options).fit(X, y)
     theirs = SAMMEClassifier(n_estimators=30, **options).fit(X, y)
-    np.testing.assert_array_equal(ours.model_.raw_scores(X), theirs.model_.raw_scores(X))
-    assert ours.n_estimators_ == theirs.n_estimators_ > 1
+    np.testing.assert_array_equal(model.model_.raw_scores(X), theirs.model_.raw_scores(X))
+    assert model.n_estimators_ == theirs.n_estimators_ > 1
 
 
 @pytest.mark.parametrize(("seed", "share"), [(0, 0.5), (1, 0.1), (2, 0.05), (3, 0.03)])

@@ -654,9 +654,9 @@ def test_rows_of_one_sign_give_a_constant_and_no_standstill():
     learner = Resampled(
         EdgeTrees(data, 5, None, n_threads=1, n_columns=3, gini=True), 0.2, constants=True
     )
-    found = learner.fit(packed(A, data.dtype), np.random.default_rng(0))
-    assert [one.cls for one in found] == [0, 1, 2]
-    constant = found[1]
+    model = learner.fit(packed(A, data.dtype), np.random.default_rng(0))
+    assert [one.cls for one in model] == [0, 1, 2]
+    constant = model[1]
     assert (constant.h == -1).all() and (learner.outputs[1] == -1).all()
     assert [len(part) for part in constant.as_tree()] == [0, 0, 0, 0, 1]
     assert constant.edge == pytest.approx(197.0, rel=1e-6)
@@ -681,7 +681,7 @@ def test_learners_of_drawn_rows_are_those_of_repeated_rows(kind):
     A = np.random.default_rng(0).normal(size=(200, P))
     resampled = Resampled(make(), share)
     for seed in (1, 2):
-        found = resampled.fit(packed(A, data.dtype), np.random.default_rng(seed))
+        model = resampled.fit(packed(A, data.dtype), np.random.default_rng(seed))
         rng = np.random.default_rng(seed)
         drawn = np.column_stack(
             [draw(np.abs(A[:, j]), 60, rng) * np.sign(A[:, j]) for j in range(P)]
@@ -690,7 +690,7 @@ def test_learners_of_drawn_rows_are_those_of_repeated_rows(kind):
         plain = make()
         expected = plain.fit(packed(drawn, data.dtype))
         np.testing.assert_array_equal(resampled.outputs, plain.outputs)
-        for one, other in zip(found, expected, strict=True):
+        for one, other in zip(model, expected, strict=True):
             assert [a.tolist() for a in one.as_tree()] == [a.tolist() for a in other.as_tree()]
 
 
@@ -1397,12 +1397,12 @@ class FewestErrors(ClassifierMixin, BaseEstimator):
 def test_samme_with_stumps_is_scikit_learns(K):
     X, y = blobs(150, 3, K, seed=K)
     theirs = AdaBoostClassifier(FewestErrors(), n_estimators=15, learning_rate=1.0).fit(X, y)
-    ours = SAMMEClassifier(n_estimators=15).fit(X, y)
-    assert splits_of(ours) == as_float([one.split_ for one in theirs.estimators_])
-    e = ours.model_.ensemble
+    model = SAMMEClassifier(n_estimators=15).fit(X, y)
+    assert splits_of(model) == as_float([one.split_ for one in theirs.estimators_])
+    e = model.model_.ensemble
     np.testing.assert_allclose(e.right.max(axis=1), theirs.estimator_weights_, rtol=2e-6)
-    np.testing.assert_allclose(ours.history_["error"], theirs.estimator_errors_, rtol=1e-5)
-    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_allclose(model.history_["error"], theirs.estimator_errors_, rtol=1e-5)
+    np.testing.assert_array_equal(model.predict(X), theirs.predict(X))
 
 
 def parts_of(leaf):
@@ -1417,8 +1417,10 @@ def test_samme_with_trees_is_scikit_learns(K, J, weighted):
     weight = np.random.default_rng(J).integers(1, 2**10, 600) / 2.0**7 if weighted else np.ones(600)
     tree = DecisionTreeClassifier(max_leaf_nodes=J, random_state=0)
     theirs = AdaBoostClassifier(tree, n_estimators=12, learning_rate=1.0).fit(X, y, weight)
-    ours = SAMMEClassifier(n_estimators=12, weak_learner="tree", max_leaf_nodes=J).fit(X, y, weight)
-    trees = list(ours.model_.ensemble.each())
+    model = SAMMEClassifier(n_estimators=12, weak_learner="tree", max_leaf_nodes=J).fit(
+        X, y, weight
+    )
+    trees = list(model.model_.ensemble.each())
     assert len(trees) == len(theirs.estimators_)
     for one, other in zip(trees, theirs.estimators_, strict=True):
         # Thresholds of ours are those of all rows, theirs those of the node's: what counts is which rows part.
@@ -1426,7 +1428,7 @@ def test_samme_with_trees_is_scikit_learns(K, J, weighted):
         assert parts_of(leaf) == parts_of(other.apply(X))
     alphas = [one[4].max() for one in trees]
     np.testing.assert_allclose(alphas, theirs.estimator_weights_, rtol=5e-6)
-    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_array_equal(model.predict(X), theirs.predict(X))
 
 
 # -- whole trainings -------------------------------------------------------------------------------------------------

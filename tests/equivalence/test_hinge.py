@@ -186,17 +186,17 @@ def test_gamma_follows_the_units_of_the_features(kernel):
         "coef0": 1.0,
         "random_state": 0,
     }
-    found = HingeBoostOCClassifier(**words).fit(X[:400], y[:400])
-    assert found.score(X[400:], y[400:]) > 0.9
+    model = HingeBoostOCClassifier(**words).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > 0.9
     given = HingeBoostOCClassifier(
         **words, gamma=1 / (64 * X[:400].astype(np.float32).var(dtype=np.float64))
     )
     np.testing.assert_array_equal(
-        found.decision_function(X), given.fit(X[:400], y[:400]).decision_function(X)
+        model.decision_function(X), given.fit(X[:400], y[:400]).decision_function(X)
     )
     metres = HingeBoostOCClassifier(**words).fit(X[:400] * 1024, y[:400])
     np.testing.assert_allclose(
-        metres.decision_function(X * 1024), found.decision_function(X), atol=1e-6
+        metres.decision_function(X * 1024), model.decision_function(X), atol=1e-6
     )
 
 
@@ -457,9 +457,11 @@ print("end", flush=True)
 from libsvm.svmutil import svm_train
 svm_train([1, -1, 1, -1], [[1, 0], [0, 1], [1, 1], [0, 0]], "-c 1")
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    before, after = done.stdout.split("end\n")
-    assert (before, done.stderr) == ("", "")
+    completed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    before, after = completed.stdout.split("end\n")
+    assert (before, completed.stderr) == ("", "")
     assert "optimization finished" in after
 
 
@@ -941,12 +943,12 @@ def test_warm_start_adds_to_the_same_features_and_kernel():
         model = HingeBoostOCClassifier(
             n_estimators=10, kernel=kernel, C=10.0, scale=True, warm_start=True, random_state=0
         ).fit(X, y)
-        whole = HingeBoostOCClassifier(
+        uninterrupted = HingeBoostOCClassifier(
             n_estimators=20, kernel=kernel, C=10.0, scale=True, random_state=0
         ).fit(X, y)
         model.set_params(n_estimators=20).fit(X, y)
         np.testing.assert_allclose(
-            model.history_["hinge"], whole.history_["hinge"], rtol=1e-3, atol=1e-4
+            model.history_["hinge"], uninterrupted.history_["hinge"], rtol=1e-3, atol=1e-4
         )
         if kernel == "rbf":
             assert len(model.model_.ensemble) <= len(np.unique(X, axis=0))

@@ -189,12 +189,12 @@ def test_added_rounds_have_the_temperature_of_one_training(sparse):
     from scipy.sparse import csr_matrix
 
     rows = csr_matrix(np.where(np.abs(X) < 0.5, 0, X)) if sparse else X
-    whole = VectorTreeBoostClassifier(**PARAMS).fit(rows, Y)
+    uninterrupted = VectorTreeBoostClassifier(**PARAMS).fit(rows, Y)
     model = VectorTreeBoostClassifier(**{**PARAMS, "n_estimators": 15}, warm_start=True).fit(
         rows, Y
     )
     model.set_params(n_estimators=40).fit(rows, Y)
-    assert model.model_.to_bytes() == whole.model_.to_bytes()
+    assert model.model_.to_bytes() == uninterrupted.model_.to_bytes()
 
 
 @pytest.mark.parametrize(
@@ -208,14 +208,14 @@ def test_a_killed_training_has_the_temperature_of_one_that_was_not(schedule, tmp
         if state.n_rounds == 25:
             raise Killed
 
-    whole = VectorTreeBoostClassifier(**PARAMS).fit(X, Y, callbacks=schedule)
+    uninterrupted = VectorTreeBoostClassifier(**PARAMS).fit(X, Y, callbacks=schedule)
     checkpoint = Checkpoint(tmp_path / "kept.mcc", 0)
     stop = SimpleNamespace(after_round=kill)
     with pytest.raises(Killed):
         checkpoint.fit(VectorTreeBoostClassifier(**PARAMS), X, Y, callbacks=[*schedule, stop])
-    again = checkpoint.fit(VectorTreeBoostClassifier(**PARAMS), X, Y, callbacks=schedule)
+    refitted = checkpoint.fit(VectorTreeBoostClassifier(**PARAMS), X, Y, callbacks=schedule)
     assert checkpoint.resumed
-    assert again.model_.to_bytes() == whole.model_.to_bytes()
+    assert refitted.model_.to_bytes() == uninterrupted.model_.to_bytes()
 
 
 def test_early_stopping_by_few_rows_has_the_temperature_of_the_rounds_that_stay(monkeypatch):
@@ -227,10 +227,10 @@ def test_early_stopping_by_few_rows_has_the_temperature_of_the_rounds_that_stay(
     monkeypatch.setattr(
         LeftOutScores, "add", lambda self, *how: seen.append(self) or original(self, *how)
     )
-    again = VectorTreeBoostClassifier(random_state=0, early_stopping=True, n_iter_no_change=5).fit(
-        X, Y
-    )
-    assert again.model_.to_bytes() == model.model_.to_bytes()
+    with_fewer_rows = VectorTreeBoostClassifier(
+        random_state=0, early_stopping=True, n_iter_no_change=5
+    ).fit(X, Y)
+    assert with_fewer_rows.model_.to_bytes() == model.model_.to_bytes()
     assert seen[-1].n_trees == model.n_estimators_ < 300
 
 

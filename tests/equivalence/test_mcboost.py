@@ -507,10 +507,10 @@ def test_two_classes_are_adaboost():
 
 def test_fixed_step_moves_one_class_by_the_step():
     X, y = blobs(200, 3, 4)
-    found = MCBoostClassifier(n_estimators=30, fixed_step=0.01).fit(X, y)
-    right = found.model_.ensemble.right
+    model = MCBoostClassifier(n_estimators=30, fixed_step=0.01).fit(X, y)
+    right = model.model_.ensemble.right
     np.testing.assert_allclose(np.abs(right).sum(axis=1), 0.01, rtol=1e-6)
-    np.testing.assert_array_equal(np.abs(right).argmax(axis=1), found.history_["cls"])
+    np.testing.assert_array_equal(np.abs(right).argmax(axis=1), model.history_["cls"])
 
 
 def test_bounded_step():

@@ -456,9 +456,9 @@ def test_stumps_of_the_classes(m, d, K, how):
     for c in range(K):
         buffer[c // data.lanes, :, c % data.lanes] = a[:, c]
     for n_threads in (1, 2):
-        found = EdgeStumps(data, n_threads).fit(buffer)
-        assert [one.cls for one in found] == list(range(K))
-        for one in found:
+        model = EdgeStumps(data, n_threads).fit(buffer)
+        assert [one.cls for one in model] == list(range(K))
+        for one in model:
             edge, f, threshold, nan_left, _, signed = best_stump(X[data.rows], a[:, [one.cls]])
             np.testing.assert_allclose(
                 one.edge, edge, rtol=1e-4 if data.dtype == np.float32 else 1e-10
@@ -495,15 +495,15 @@ def test_trees_of_the_classes():
     buffer = data.gradient_buffer()
     for c in range(5):
         buffer[0, :, c] = a[:, c]
-    found = EdgeTrees(data, 4, 2, n_threads=1).fit(buffer)
-    assert [one.cls for one in found] == list(range(5))
-    for one in found:
+    model = EdgeTrees(data, 4, 2, n_threads=1).fit(buffer)
+    assert [one.cls for one in model] == list(range(5))
+    for one in model:
         assert len(one.sign) <= 4
         np.testing.assert_allclose(one.h @ a[:, one.cls], one.edge, rtol=1e-5)
-    edges = [one.edge for one in found]
+    edges = [one.edge for one in model]
     best = SharedTree(data, 4, 2, n_threads=1).fit(buffer)
     assert best.cls == int(np.argmax(edges))
-    np.testing.assert_array_equal(best.h, found[best.cls].h)
+    np.testing.assert_array_equal(best.h, model[best.cls].h)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -600,26 +600,28 @@ def test_cold_starts_repeat_learners_and_go_on_from_any_model():
     X, y = blobs(80, 2, 3, spread=1.0)
     X = X.astype(np.float32)
 
-    def make(n, solver="lbfgs-cold", **more):
+    def make(n, solver="lbfgs-cold", **options):
         return MultiBoostClassifier(
-            n_estimators=n, C=1e8, solver=solver, tol=0, random_state=0, **more
+            n_estimators=n, C=1e8, solver=solver, tol=0, random_state=0, **options
         )
 
-    whole = make(60).fit(X, y)
-    assert whole.n_estimators_ == whole.model_.n_learners == 60
+    uninterrupted = make(60).fit(X, y)
+    assert uninterrupted.n_estimators_ == uninterrupted.model_.n_learners == 60
     halves = make(30, warm_start=True).fit(X, y)
     halves.set_params(n_estimators=60).fit(X, y)
-    assert halves.model_.to_bytes() == whole.model_.to_bytes()
+    assert halves.model_.to_bytes() == uninterrupted.model_.to_bytes()
     # Another solver goes on with every learner once, and with the same scores.
     builder = column_generation.CorrectiveBuilder(EnsembleBuilder(3, 1), 3, True, kept_rounds=1)
-    builder.take_over(whole.model_.ensemble, whole.n_estimators_, X, slice(None))
+    builder.take_over(uninterrupted.model_.ensemble, uninterrupted.n_estimators_, X, slice(None))
     assert len(builder) == len({learner.key() for learner in builder.learners}) < 60
     F = aligned_zeros((3, padded(80)), np.float64)
     builder.columns().scores(F, 1)
-    np.testing.assert_allclose(F[:, :80].T, whole.model_.raw_scores(X), rtol=1e-5, atol=1e-4)
+    np.testing.assert_allclose(
+        F[:, :80].T, uninterrupted.model_.raw_scores(X), rtol=1e-5, atol=1e-4
+    )
     np.testing.assert_array_equal(builder.coef, builder.coef.astype(np.float32))
-    whole.set_params(warm_start=True, solver="fcd", n_estimators=61, max_passes=2).fit(X, y)
-    assert whole.model_.n_learners <= len(builder) + 1
+    uninterrupted.set_params(warm_start=True, solver="fcd", n_estimators=61, max_passes=2).fit(X, y)
+    assert uninterrupted.model_.n_learners <= len(builder) + 1
 
 
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
@@ -630,7 +632,7 @@ def test_cold_starts_with_weights_threads_and_early_stopping(loss, K, weak_learn
     X, y = blobs(120, 3, K, spread=2.0)
     weight = np.random.default_rng(1).integers(0, 3, 120).astype(float)
 
-    def fit(X, y, weight, **more):
+    def fit(X, y, weight, **options):
         model = MultiBoostClassifier(
             loss=loss,
             n_estimators=12,
@@ -640,7 +642,7 @@ def test_cold_starts_with_weights_threads_and_early_stopping(loss, K, weak_learn
             weak_learner=weak_learner,
             max_leaf_nodes=4,
             random_state=0,
-            **more,
+            **options,
         )
         return model.fit(X, y, sample_weight=weight)
 
@@ -699,10 +701,10 @@ def test_column_generation_ends_where_the_dual_is_feasible():
     """Run to its end, no stump of any class has an edge above nu, and FCD and L-BFGS-B agree about the minimum."""
     X, y = blobs(150, 2, 3, spread=2.0)
     ends = []
-    for more in ({"solver": "fcd", "max_passes": 500}, {"solver": "lbfgs"}):
-        model = MultiBoostClassifier(n_estimators=400, C=30.0, tol=0, random_state=0, **more).fit(
-            X, y
-        )
+    for options in ({"solver": "fcd", "max_passes": 500}, {"solver": "lbfgs"}):
+        model = MultiBoostClassifier(
+            n_estimators=400, C=30.0, tol=0, random_state=0, **options
+        ).fit(X, y)
         assert model.n_estimators_ < 400
         u = weights(model.model_.raw_scores(X), y, "exp", sample_weight=np.ones(150))
         nu = 150 * 2 / 30.0

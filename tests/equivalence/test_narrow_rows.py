@@ -210,14 +210,18 @@ def test_a_training_is_that_with_scores_in_double_precision(monkeypatch, weighte
     assert narrow[1].to_bytes() != wide[1].to_bytes()  # two ways indeed
 
 
-def many(monkeypatch, **more):
+def many(monkeypatch, **options):
     """An estimator, not fitted, that holds scores alone, and 900 rows of 30 classes."""
     rng = np.random.default_rng(1)
     y = np.arange(900) % 30
     X = 2 * rng.normal(size=(30, 6))[y] + rng.normal(size=(900, 6))
     monkeypatch.setattr(vector_tree, "MANY_CLASSES", 0)
     monkeypatch.setattr(vector_tree, "MOST_WIDE_SCORES", 0)
-    return VectorTreeBoostClassifier(split_columns=7, random_state=0, calibrate=None, **more), X, y
+    return (
+        VectorTreeBoostClassifier(split_columns=7, random_state=0, calibrate=None, **options),
+        X,
+        y,
+    )
 
 
 def test_all_entries_of_a_training_that_goes_on(monkeypatch):

@@ -1408,13 +1408,13 @@ def test_warm_start_in_parts(cls, extra, repeats):
     options = {"max_leaf_nodes": 5, "random_state": 3, **extra}
     if cls in BASED:
         options.update(gap=10, warmup_rounds=2)
-    whole = cls(n_estimators=25, **options).fit(X, y, weight)
+    uninterrupted = cls(n_estimators=25, **options).fit(X, y, weight)
     parts = cls(n_estimators=7, warm_start=True, **options).fit(X, y, weight)
     for n in (8, 19, 25):
         parts.set_params(n_estimators=n).fit(X, y, weight)
-    assert parts.model_.to_bytes() == whole.model_.to_bytes()
-    np.testing.assert_array_equal(parts.gain_, whole.gain_)
-    for name, values in whole.history_.items():
+    assert parts.model_.to_bytes() == uninterrupted.model_.to_bytes()
+    np.testing.assert_array_equal(parts.gain_, uninterrupted.gain_)
+    for name, values in uninterrupted.history_.items():
         np.testing.assert_array_equal(parts.history_[name], values)
 
 
@@ -1661,7 +1661,7 @@ def test_drawn_features_alone(values, m, words, weighted):
         np.arange(len(data.column)) % 4 > 0,
     )
     shared = {"cell_words": words, "modes": modes}
-    for key, more in enumerate(
+    for key, options in enumerate(
         (
             {},
             {"share": 0.05, "sample": sample},
@@ -1677,8 +1677,8 @@ def test_drawn_features_alone(values, m, words, weighted):
             },
         )
     ):
-        check(data, X, S, jobs=jobs, key=key, **{"share": 0.1, **more}, **shared)
-        check(data, X, ties, jobs=jobs, key=key, **{"share": 0.1, **more}, **shared)
+        check(data, X, S, jobs=jobs, key=key, **{"share": 0.1, **options}, **shared)
+        check(data, X, ties, jobs=jobs, key=key, **{"share": 0.1, **options}, **shared)
     if words == 2:
         assert check(data, X, S, jobs=jobs, counts=True, key=9, share=0.2, **shared)
 
@@ -1700,7 +1700,7 @@ def test_sets_of_categories(real, words, most, levels):
     least = levels_of(data, unit, most)
     for counts in (False, True):
         assert check(data, X, S, jobs=jobs, counts=counts, least_levels=least, **shared)
-    more = {"l2": 0.5, "min_hessian": 1.0, "min_gain": 1e-3}
+    options = {"l2": 0.5, "min_hessian": 1.0, "min_gain": 1e-3}
     sample = np.sort(rng.choice(600, 350, replace=False))
     assert check(
         data,
@@ -1710,7 +1710,7 @@ def test_sets_of_categories(real, words, most, levels):
         least_levels=least,
         least=int(2 * unit),
         sample=sample,
-        **more,
+        **options,
         **shared,
     )
     assert check(data, X, S, jobs=jobs, least_levels=least, share=0.5, key=9, max_depth=3, **shared)

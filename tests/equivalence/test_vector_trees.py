@@ -693,9 +693,9 @@ def test_the_classes_as_directions_give_the_trees_of_the_classes(monkeypatch):
     params = {"n_estimators": 8, "random_state": 0, "calibrate": None}
     lists = np.eye(12, dtype=int)[y] | (rng.random((600, 12)) < 0.1)
     cases = ({}, y), ({"subsample": 1.0}, y), ({"loss": "logistic"}, lists)
-    for more, of_rows in cases:
+    for options, of_rows in cases:
         models = [
-            VectorTreeBoostClassifier(**params, **more, split_columns=n)
+            VectorTreeBoostClassifier(**params, **options, split_columns=n)
             .fit(X, of_rows)
             .model_.with_meta({})
             for n in ("auto", None)
@@ -775,9 +775,11 @@ def test_relative_gain_prunes_where_most_rows_are_right():
     X = rng.normal(size=(300, 4))
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0)
     params = {"n_estimators": 200, "random_state": 0, "calibrate": None}
-    whole = VectorTreeBoostClassifier(**params, min_relative_gain=0.0).fit(X, y)
+    unpruned = VectorTreeBoostClassifier(**params, min_relative_gain=0.0).fit(X, y)
     small = VectorTreeBoostClassifier(**params).fit(X, y)
-    assert small.history_["n_leaves"][-50:].mean() < 0.7 * whole.history_["n_leaves"][-50:].mean()
+    assert (
+        small.history_["n_leaves"][-50:].mean() < 0.7 * unpruned.history_["n_leaves"][-50:].mean()
+    )
     assert (small.predict(X) == y).all()
 
 
@@ -905,10 +907,10 @@ def test_scores_without_unused_lanes_give_the_same_bytes(K, monkeypatch):
     models = []
     for large in (0, 1 << 60):
         monkeypatch.setattr("pymcboost.losses.rows.LARGE_SCORES", large)
-        found = VectorTreeBoostClassifier(n_estimators=6, max_leaf_nodes=9, random_state=0).fit(
+        model = VectorTreeBoostClassifier(n_estimators=6, max_leaf_nodes=9, random_state=0).fit(
             X, y
         )
-        models.append(found.model_.to_bytes())
+        models.append(model.model_.to_bytes())
     assert models[0] == models[1]
 
 
@@ -929,8 +931,8 @@ def test_a_rare_class_does_not_end_a_training():
     X = rng.normal(size=(500, 4)).round(1)
     risk = X[:, 0] / 2 + rng.logistic(size=500)
     y = (risk > np.sort(risk)[-8]).astype(int)
-    more = {"n_estimators": 80, "calibrate": None, "random_state": 0}
-    first, second = (VectorTreeBoostClassifier(**more, n_jobs=n).fit(X, y) for n in (1, 2))
+    options = {"n_estimators": 80, "calibrate": None, "random_state": 0}
+    first, second = (VectorTreeBoostClassifier(**options, n_jobs=n).fit(X, y) for n in (1, 2))
     assert first.n_estimators_ == 80
     assert first.predict_proba(X)[:, 1].mean() < 2 * y.mean()
     assert first.model_.to_bytes() == second.model_.to_bytes()
@@ -940,8 +942,8 @@ def test_draws_without_a_split_leave_all_rows():
     """A row or two are drawn, and mostly of one class."""
     X, y = np.random.default_rng(1).normal(size=(40, 3)), np.arange(40) // 20
     X[:, 0] += y
-    more = {"n_estimators": 5, "calibrate": None, "random_state": 3, "max_leaf_nodes": 4}
-    assert VectorTreeBoostClassifier(**more, subsample=0.03).fit(X, y).n_estimators_ == 5
+    options = {"n_estimators": 5, "calibrate": None, "random_state": 3, "max_leaf_nodes": 4}
+    assert VectorTreeBoostClassifier(**options, subsample=0.03).fit(X, y).n_estimators_ == 5
 
 
 def test_a_constant_model_names_the_share_of_rows_where_some_are_drawn():

@@ -296,8 +296,8 @@ def test_trained_coded_models_score_alike_everywhere(compiled, tmp_path):
                 for row in rows[:n]
             )
         )
-        done = call("predict", "-d", 1, "t.svm", "model.mcb", "out", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        completed = call("predict", "-d", 1, "t.svm", "model.mcb", "out", cwd=tmp_path)
+        assert completed.returncode == 0, completed.stderr
         lines = [line.split() for line in (tmp_path / "out").read_text().splitlines()[1:]]
         said = np.array([[float(value) for value in line[1:]] for line in lines])
         np.testing.assert_array_equal(said, model.raw_scores(rows[:n]))
@@ -323,8 +323,8 @@ def test_probabilities_of_calibrated_models_everywhere(compiled, algorithm, tmp_
     check_model(compiled("gcc -O0"), tmp_path, model, X=rows, cut=None)
     text = (" ".join(f"{j + 1}:{float(v)!r}" for j, v in enumerate(row)) for row in rows)
     (tmp_path / "t.svm").write_text("".join(f"0 {line}\n" for line in text))
-    done = call("predict", "-b", 1, "t.svm", "model.mcb", "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    completed = call("predict", "-b", 1, "t.svm", "model.mcb", "out", cwd=tmp_path)
+    assert completed.returncode == 0, completed.stderr
     lines = [line.split() for line in (tmp_path / "out").read_text().splitlines()[1:]]
     said = np.array([[float(value) for value in line[1:]] for line in lines])
     assert said.tobytes() == fitted.predict_proba(rows).tobytes()

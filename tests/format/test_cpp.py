@@ -73,9 +73,9 @@ def program(tmp_path_factory):
 
 
 def run(program, *arguments):
-    done = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
+    completed = subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True)
+    assert (completed.returncode, completed.stderr) == (0, "")
+    return completed.stdout.splitlines()
 
 
 @pytest.mark.parametrize("kind", ["trees", "stumps", "linear", "vector"])

@@ -25,14 +25,14 @@ def check(program, model, rows, folder):
     """Every way of scoring, where subnormal numbers are 0, gives the bits that Python gives where they are not."""
     model.save(folder / "model.mcb")
     rows.astype("<f4").tofile(folder / "rows")
-    done = subprocess.run(
+    completed = subprocess.run(
         [program, folder / "model.mcb", folder / "rows"], capture_output=True, text=True
     )
-    if done.returncode == 3:
+    if completed.returncode == 3:
         pytest.skip("this processor has no switch for subnormal numbers")
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
     expected = model.raw_scores(rows).ravel()
-    ways = done.stdout.splitlines()
+    ways = completed.stdout.splitlines()
     assert len(ways) == 4
     for way in ways:
         assert (

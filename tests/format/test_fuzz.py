@@ -22,9 +22,9 @@ def run(*options):
 
 
 def fuzz(*options):
-    done = run(*options)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return counted(done.stdout)
+    completed = run(*options)
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return counted(completed.stdout)
 
 
 def counted(text):
@@ -121,8 +121,8 @@ def test_a_broken_header_is_found(good, bad, tmp_path):
     text = HEADER.read_text()
     assert text.count(good) == 1
     (tmp_path / "mcb.h").write_text(text.replace(good, bad))
-    done = run("--shapes", "--count", "1500", "--no-sanitizers", "--header", str(tmp_path))
-    assert done.returncode != 0
+    completed = run("--shapes", "--count", "1500", "--no-sanitizers", "--header", str(tmp_path))
+    assert completed.returncode != 0
 
 
 @pytest.mark.slow

@@ -45,10 +45,10 @@ def test_labels_above_their_thresholds(tmp_path, above):
     program = build(source, [c_compiler(), "-std=c99", "-O0", *STRICT])
     model.save(tmp_path / "m.mcb")
     X.astype(np.float32).tofile(tmp_path / "rows")
-    done = subprocess.run(
+    completed = subprocess.run(
         [program, tmp_path / "m.mcb", tmp_path / "rows"], capture_output=True, text=True, check=True
     )
-    found = np.array([line.split() for line in done.stdout.splitlines()], dtype=int)
+    found = np.array([line.split() for line in completed.stdout.splitlines()], dtype=int)
     expected = model.predict(X)
     np.testing.assert_array_equal(found[:, 1:], expected)
     np.testing.assert_array_equal(found[:, 0], expected.sum(axis=1))

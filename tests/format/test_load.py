@@ -110,10 +110,10 @@ def test_standard_input(model, tmp_path):
     model.save(tmp_path / "m.mcb")
     code = "import pymcboost; print(pymcboost.load_model('/dev/stdin').n_classes_)"
     with subprocess.Popen(["cat", str(tmp_path / "m.mcb")], stdout=subprocess.PIPE) as cat:
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-c", code], stdin=cat.stdout, capture_output=True, text=True
         )
-    assert done.stdout == "30\n", done.stderr
+    assert completed.stdout == "30\n", completed.stderr
 
 
 def test_large_files_come_in_several_pieces(model, tmp_path):

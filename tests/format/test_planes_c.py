@@ -23,12 +23,12 @@ def test_c_gives_the_classes_and_hyperplanes_of_python(tmp_path, options):
         coef = rng.integers(-1, 2, (30, rank)) @ rng.normal(size=(rank, 37))
         model = Model.from_ensemble(LinearMachine(coef, rng.normal(size=30)), range(30))
         model.save(tmp_path / "m.mcb")
-        done = subprocess.run(
+        completed = subprocess.run(
             [program, tmp_path / "m.mcb", tmp_path / "rows"], capture_output=True, text=True
         )
-        assert done.returncode == 0
+        assert completed.returncode == 0
         labels, planes = model.predict_early(X)
-        assert [line.split() for line in done.stdout.splitlines()] == [
+        assert [line.split() for line in completed.stdout.splitlines()] == [
             [str(label), str(n)] for label, n in zip(labels.tolist(), planes.tolist(), strict=True)
         ]
         assert (labels == model.predict(X)).all() and planes.max() <= (30 if rank == 30 else 4)

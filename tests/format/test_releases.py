@@ -125,8 +125,8 @@ def trained():
     logistic = {**small, "loss": "logistic"}
     yield "several-labels", VectorTreeBoostClassifier(**logistic).fit(X, several).model_
     yield "several-labels-of-stumps", AdaBoostMHClassifier(n_estimators=8).fit(X, several).model_
-    found = VectorTreeBoostClassifier(decision_threshold="f1", cv=2, **logistic).fit(X, several)
-    yield "thresholds", found.model_
+    model = VectorTreeBoostClassifier(decision_threshold="f1", cv=2, **logistic).fit(X, several)
+    yield "thresholds", model.model_
     shared = VectorTreeBoostClassifier(max_leaf_entries=1, **small)
     yield "leaves-of-some-classes", shared.fit(X, y).model_
     import pandas as pd

@@ -22,8 +22,10 @@ FIRST = list({kind(path): path for path in reversed(GOLDEN)}.values())
 
 def check(command, files):
     for path in files:
-        done = subprocess.run([*command, str(path), "64"], capture_output=True, text=True)
-        assert done.returncode == 0, f"{path.name}: {done.returncode}\n{done.stderr[-2000:]}"
+        completed = subprocess.run([*command, str(path), "64"], capture_output=True, text=True)
+        assert completed.returncode == 0, (
+            f"{path.name}: {completed.returncode}\n{completed.stderr[-2000:]}"
+        )
 
 
 @pytest.fixture(scope="module")
@@ -53,10 +55,10 @@ def test_thread_sanitizer_finds_a_race(tmp_path):
         text.replace(its_own, f"{its_own} tasks[i].scores = tasks[0].scores; if (i) continue;")
     )
     program = build(broken, [*COMMAND, "-fsanitize=thread"])
-    done = subprocess.run(
+    completed = subprocess.run(
         ["setarch", "-R", str(program), str(FIRST[0]), "8"], capture_output=True, text=True
     )
-    assert "data race" in done.stderr
+    assert "data race" in completed.stderr
 
 
 @pytest.mark.slow

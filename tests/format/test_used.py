@@ -58,10 +58,10 @@ def features(model):
 def test_a_program_has_the_features_of_python(name, program, tmp_path):
     model = SHAPES[name]
     model.save(tmp_path / "model.mcb")
-    done = subprocess.run([program, tmp_path / "model.mcb"], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    completed = subprocess.run([program, tmp_path / "model.mcb"], capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr
     stages = [model.truncate(t) for t in range(model.n_rounds + 1)] if model.n_rounds else [model]
-    assert done.stdout.splitlines() == [features(stage) for stage in stages]
+    assert completed.stdout.splitlines() == [features(stage) for stage in stages]
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -251,9 +251,9 @@ def random_trees(
     return builder.freeze()
 
 
-def random_entries(n_rounds, n_features, n_classes, share=0.3, shared=False, **more):
+def random_entries(n_rounds, n_features, n_classes, share=0.3, shared=False, **options):
     """Random trees whose leaves keep a share of their numbers; ``shared``: of the others the classes share one."""
-    trees = random_trees(n_rounds, n_features, n_classes, mode="vector", **more)
+    trees = random_trees(n_rounds, n_features, n_classes, mode="vector", **options)
     rng = np.random.default_rng(n_classes)
     keep = rng.random(trees.leaf.shape) < share
     if not shared:
