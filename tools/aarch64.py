@@ -141,15 +141,15 @@ def build():
         "--plat-name",
         "linux_aarch64",
     ]
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, *map(str, command), "--dist-dir", str(dist)],
         env=env,
         cwd=ROOT,
         capture_output=True,
         text=True,
     )
-    if done.returncode:
-        sys.exit(f"{done.stderr[-4000:]}\naarch64: the wheel cannot be built")
+    if completed.returncode:
+        sys.exit(f"{completed.stderr[-4000:]}\naarch64: the wheel cannot be built")
     shutil.rmtree(RUN, ignore_errors=True)
     for folder in ("tests", "tools", "data"):
         shutil.copytree(ROOT / folder, RUN / folder)

@@ -262,8 +262,8 @@ def weights(weight):
 
 def fit(case, X, y, weight=None, comm=None, **changes):
     """The fitted estimator of a case."""
-    more = {} if comm is None else {"comm": comm}
-    return estimator(case, **changes).fit(X, y, **weights(weight), **more)
+    options = {} if comm is None else {"comm": comm}
+    return estimator(case, **changes).fit(X, y, **weights(weight), **options)
 
 
 def plain(case, data):
@@ -385,13 +385,13 @@ def workers(case, data, form=np.asarray):
             fit(case, form(data.X[part]), data.y[part], weight=weight, comm=comm), form(data.rows)
         )
 
-    found = threads.run(len(parts), task)
-    for result in found:
+    by_worker = threads.run(len(parts), task)
+    for result in by_worker:
         if isinstance(result, Exception):
             raise result
-    if len({result.file for result in found}) > 1:
+    if len({result.file for result in by_worker}) > 1:
         raise AssertionError("the workers have different models")
-    return found[0]
+    return by_worker[0]
 
 
 def one_sparse_worker(case, data):

@@ -201,10 +201,10 @@ def child(tree, *arguments):
         "MALLOC_MMAP_THRESHOLD_": str(1 << 20),
     }
     environment = {**os.environ, **fixed}
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
-    if done.returncode:
+    completed = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment)
+    if completed.returncode:
         raise SystemExit(f"guard: {' '.join(command)} failed")
-    return json.loads(done.stdout)
+    return json.loads(completed.stdout)
 
 
 def compare(subject, run, threads, repeat):

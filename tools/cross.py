@@ -103,8 +103,8 @@ OMP = "".join(
 def zig(*arguments):
     """Run zig: None, or what it says where it fails."""
     command = [sys.executable, "-m", "ziglang", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    return done.stderr if done.returncode else None
+    completed = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return completed.stderr if completed.returncode else None
 
 
 def headers(target, folder):

@@ -143,12 +143,12 @@ def run(harness, runs, seed, folder):
         limits = [f"-runs={runs}", f"-max_len={LONGEST[harness]}", f"-seed={seed}", "-timeout=60"]
         before = artifacts(folder)
         where = f"-artifact_prefix={folder}/"
-        done = subprocess.run(
+        completed = subprocess.run(
             [*command, *limits, *words, where, corpus], stderr=subprocess.PIPE, text=True
         )
-    if done.returncode:
-        print(done.stderr[-6000:], file=sys.stderr)
-    counts = re.findall(r"#(\d+)\s+\w+ +cov: (\d+) ft: \d+ corp: (\d+)/", done.stderr)
+    if completed.returncode:
+        print(completed.stderr[-6000:], file=sys.stderr)
+    counts = re.findall(r"#(\d+)\s+\w+ +cov: (\d+) ft: \d+ corp: (\d+)/", completed.stderr)
     inputs, edges, kept_inputs = counts[-1] if counts else (0, 0, 0)
     findings = len(artifacts(folder) - before)  # a run that a signal ends has none
     print(

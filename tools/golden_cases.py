@@ -45,9 +45,9 @@ KERNELS = ("poly", "rbf", "perceptron")
 def by_learner(**variants):
     """Every variant with stumps and with trees."""
     return {
-        f"{name}-{learner}".strip("-"): {**params, **more}
+        f"{name}-{learner}".strip("-"): {**params, **options}
         for name, params in (variants or {"": {}}).items()
-        for learner, more in LEARNERS.items()
+        for learner, options in LEARNERS.items()
     }
 
 
@@ -57,7 +57,7 @@ def adaptive():
         "every-round": {"gap": 1, "n_candidates": 2},
         "warm-up": {"warmup_rounds": 3, "max_depth": 2, "max_bins": 16},
     }
-    return {name: {**SMALL_TREES, **more} for name, more in params.items()}
+    return {name: {**SMALL_TREES, **options} for name, options in params.items()}
 
 
 # The first variant of each algorithm stands for it in the subset.
@@ -439,18 +439,22 @@ def fit_as(condition, cls, params, X, y):
     if condition == "balanced":
         return cls(class_weight="balanced", **params).fit(X, y)
     if condition == "subsampling":
-        more = (
+        options = (
             {"max_features": 0.5}
             if cls.algorithm == "vector-tree"
             else {"subsample": 0.6, "max_features_tree": 0.5}
         )
         return cls(
-            **{**params, **{name: v for name, v in more.items() if name in cls().get_params()}}
+            **{**params, **{name: v for name, v in options.items() if name in cls().get_params()}}
         ).fit(X, y)
     if condition == "regularised":
-        more = REGULARISED if cls.algorithm == "vector-tree" else REGULARISED_CLASS_TREES
-        more = {**more, "min_hessian_leaf": 0.1} if cls.algorithm.endswith("logitboost") else more
-        return cls(**{**params, **more}).fit(X, y)
+        options = REGULARISED if cls.algorithm == "vector-tree" else REGULARISED_CLASS_TREES
+        options = (
+            {**options, "min_hessian_leaf": 0.1}
+            if cls.algorithm.endswith("logitboost")
+            else options
+        )
+        return cls(**{**params, **options}).fit(X, y)
     if condition == "second-derivatives":
         return cls(**params, min_hessian_leaf=3.0).fit(X, y)
     stopping = {"early_stopping": True, "n_iter_no_change": 3, "n_estimators": 3 * rounds}
@@ -497,8 +501,8 @@ def resumed(cls, params, X, y):
             pymcboost.Checkpoint(path, every=0).fit(cls(**first), X, y)
             if path.exists() and path.stat().st_size:
                 break
-        more = {**params, "n_estimators": rounds + MORE_ROUNDS}
-        return pymcboost.Checkpoint(path, every=0).fit(cls(**more), X, y)
+        options = {**params, "n_estimators": rounds + MORE_ROUNDS}
+        return pymcboost.Checkpoint(path, every=0).fit(cls(**options), X, y)
 
 
 def refuse_others(what, estimators):
@@ -534,12 +538,12 @@ def in_blocks(cls, params, X, y, weight):
 
     parts = slice(0, 100), slice(100, 101), slice(101, None)
     blocks = [(X[rows], y[rows], weight[rows]) for rows in parts]
-    whole = cls(**params).fit(X, y, weight)
+    uninterrupted = cls(**params).fit(X, y, weight)
     of_dataset = {
         name: params[name] for name in ("categorical_features", "max_bins") if name in params
     }
     estimator = cls(**params).fit(Dataset.from_blocks(blocks, **of_dataset))
-    refuse_others("rows in blocks and in one piece", [whole, estimator])
+    refuse_others("rows in blocks and in one piece", [uninterrupted, estimator])
     return estimator
 
 

@@ -107,17 +107,17 @@ def changes():
     )
 
 
-def run(command, seconds, **more):
+def run(command, seconds, **options):
     """The finished command, in the copy of the tree; ends all where it was stopped from outside."""
     environment = {**os.environ, "PYTHONPATH": str(TREE), "OMP_NUM_THREADS": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     command = (
         f"ulimit -t {round(seconds)}; exec timeout {round(4 * seconds)} {sys.executable} {command}"
     )
-    done = subprocess.run(command, shell=True, cwd=TREE, env=environment, text=True, **more)
-    if done.returncode in (-signal.SIGINT, -signal.SIGTERM, 130, 143):
+    completed = subprocess.run(command, shell=True, cwd=TREE, env=environment, text=True, **options)
+    if completed.returncode in (-signal.SIGINT, -signal.SIGTERM, 130, 143):
         raise SystemExit(f"{command[:200]} was ended from outside")
-    return done
+    return completed
 
 
 def mapped():
@@ -173,11 +173,11 @@ def noticed(tests):
     chosen = TREE / "build.tests"
     chosen.write_text("\n".join(tests))
     command = f"-m pytest -x -q -p no:cacheprovider --tb=no @{chosen}"
-    done = run(command, SECONDS + 2 * sum(map(length, tests)), capture_output=True)
-    if not done.returncode:
+    completed = run(command, SECONDS + 2 * sum(map(length, tests)), capture_output=True)
+    if not completed.returncode:
         return ""
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    return failed[1] if failed else f"exit code {done.returncode}"
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", completed.stdout, re.MULTILINE)
+    return failed[1] if failed else f"exit code {completed.returncode}"
 
 
 def changed_to(path, text):

@@ -16,10 +16,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 def git(*arguments):
     """Output of a git command in this repository, as bytes."""
-    done = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True)
-    if done.returncode:
-        raise SystemExit(f"git {' '.join(arguments)}: {done.stderr.decode().strip()}")
-    return done.stdout
+    completed = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True)
+    if completed.returncode:
+        raise SystemExit(f"git {' '.join(arguments)}: {completed.stderr.decode().strip()}")
+    return completed.stdout
 
 
 def commit_of(name):
@@ -66,16 +66,16 @@ def built(name, clones=""):
             tree, filter="data"
         )
         print(f"building {commit[:12]} in {target}", file=sys.stderr, flush=True)
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "setup.py", "build_ext", "--inplace"],
             cwd=tree,
             env=environment,
             capture_output=True,
             text=True,
         )
-        if done.returncode:
+        if completed.returncode:
             raise SystemExit(
-                f"{commit[:12]} does not build:\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+                f"{commit[:12]} does not build:\n{completed.stdout[-2000:]}{completed.stderr[-4000:]}"
             )
         tree.rename(target)
     return target

@@ -45,10 +45,10 @@ def bench_class_wise(options):
         X = X.astype("float32")
         how = {"random_state": 0, "n_jobs": 1, **more}
         runs = {name: partial(cls(**how).fit, X, y) for name, cls in estimators.items()}
-        found = race(runs, options.repeat)
+        timings = race(runs, options.repeat)
         case = f"{rows} x {features}, {classes} classes"
-        report.rows += [timing.row(f"{case}: {name}") for name, timing in found.items()]
+        report.rows += [timing.row(f"{case}: {name}") for name, timing in timings.items()]
         for name in ("LogitBoost", "Mart"):
-            ratio = found[name].best_cpu / found["vector trees"].best_cpu
+            ratio = timings[name].best_cpu / timings["vector trees"].best_cpu
             report.target(f"{case}: {name} / vector trees", ratio, TIMES, at_most=True)
     return report

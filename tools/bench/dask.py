@@ -33,28 +33,28 @@ def estimator(how, client, rounds, n_classes):
     if how == "LightGBM":
         import lightgbm.dask
 
-        more = {"num_leaves": LEAVES, "learning_rate": RATE, "verbosity": -1}
-        return lightgbm.dask.DaskLGBMClassifier(client=client, n_estimators=rounds, **more)
+        options = {"num_leaves": LEAVES, "learning_rate": RATE, "verbosity": -1}
+        return lightgbm.dask.DaskLGBMClassifier(client=client, n_estimators=rounds, **options)
     if how == "XGBoost":
         import xgboost.dask
 
-        more = {
+        options = {
             "max_leaves": LEAVES,
             "max_depth": 0,
             "grow_policy": "lossguide",
             "learning_rate": RATE,
         }
-        found = xgboost.dask.DaskXGBClassifier(n_estimators=rounds, tree_method="hist", **more)
+        found = xgboost.dask.DaskXGBClassifier(n_estimators=rounds, tree_method="hist", **options)
         found.client = client
         return found
     from pymcboost import dask
 
-    more = {"max_leaf_nodes": LEAVES, "learning_rate": RATE, "random_state": 0, "client": client}
+    options = {"max_leaf_nodes": LEAVES, "learning_rate": RATE, "random_state": 0, "client": client}
     if how == VECTORS:
         return dask.DaskVectorTreeBoostClassifier(
-            n_estimators=rounds * n_classes, calibrate=None, **more
+            n_estimators=rounds * n_classes, calibrate=None, **options
         )
-    return dask.DaskLogitBoostClassifier(n_estimators=rounds, **{**CLASS_TREES, **more})
+    return dask.DaskLogitBoostClassifier(n_estimators=rounds, **{**CLASS_TREES, **options})
 
 
 def bytes_of(how, model):

@@ -66,11 +66,11 @@ def bench_early(options):
     return report
 
 
-def trained(X, codes, rounds, **more):
+def trained(X, codes, rounds, **options):
     """The model of a training."""
     from pymcboost import VectorTreeBoostClassifier
 
-    how = {**TREES, "random_state": 0, "calibrate": None, "n_jobs": 1, **more}
+    how = {**TREES, "random_state": 0, "calibrate": None, "n_jobs": 1, **options}
     return VectorTreeBoostClassifier(n_estimators=rounds, **how).fit(X, codes).model_
 
 

@@ -113,15 +113,15 @@ def bench_frames(options):
                 runs["ours, array of codes"] = lambda model=model, codes=codes: (
                     model.model_.predict_proba(codes, 1)
                 )
-        found = race(runs, options.repeat)
+        timings = race(runs, options.repeat)
         report.rows += [
-            timing.row(f"{case}: {name}", 1e6 / rows, "us/row") for name, timing in found.items()
+            timing.row(f"{case}: {name}", 1e6 / rows, "us/row") for name, timing in timings.items()
         ]
-        ours_us = 1e6 / rows * found["ours"].best_cpu
+        ours_us = 1e6 / rows * timings["ours"].best_cpu
         if case == "8 categories":
             report.target(f"{case}: ours", ours_us, CATEGORIES_AT_MOST, at_most=True, unit="us/row")
-        if "ours, array" in found:
-            ratio = found["ours"].best_cpu / found["ours, array"].best_cpu
+        if "ours, array" in timings:
+            ratio = timings["ours"].best_cpu / timings["ours, array"].best_cpu
             report.target(f"{case}: frame / array", ratio, FRAME_AT_MOST, at_most=True)
     entrants.tell(report)
     return report

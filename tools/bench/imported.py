@@ -68,10 +68,10 @@ def compare(report, name, fitted, method, rows, options):
             (lambda: score(batch), lambda: model.raw_scores(batch, n_jobs=1)),
         ),
     ):
-        found = race(dict(zip(("at home", "mcb.h"), runs, strict=True)), options.repeat)
-        for who, timing in found.items():
+        timings = race(dict(zip(("at home", "mcb.h"), runs, strict=True)), options.repeat)
+        for who, timing in timings.items():
             report.rows.append(timing.row(f"{name}: {what}, {who}", 1e6 / count, "us/row"))
-        ratio = found["at home"].best_cpu / found["mcb.h"].best_cpu
+        ratio = timings["at home"].best_cpu / timings["mcb.h"].best_cpu
         report.target(f"{name}: {what}, at home / mcb.h", ratio, FASTER)
     return model
 

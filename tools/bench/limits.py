@@ -57,10 +57,10 @@ def run_c(source, folder, flags, words, libraries=("-lm",)):
     program = Path(folder, Path(source).stem)
     flags = ["-std=c99", *flags, "-I", pymcboost.get_include()]
     measure.compile_c(FOLDER / source, program, flags, libraries=libraries)
-    done = subprocess.run(
+    completed = subprocess.run(
         [str(program), *map(str, words)], capture_output=True, text=True, check=True
     )
-    return {name: rest for name, *rest in map(str.split, done.stdout.splitlines())}
+    return {name: rest for name, *rest in map(str.split, completed.stdout.splitlines())}
 
 
 def c_row(what, words, runs):

@@ -128,12 +128,12 @@ class Outcome:
         self.sizes |= found.get("sizes", {})
 
     def row(self, what):
-        more = {"rounds": self.rounds, "trees": self.trees}
+        options = {"rounds": self.rounds, "trees": self.trees}
         if self.errors:
-            more["test_error_percent"] = round(self.error, 3)
-        more |= self.sizes
+            options["test_error_percent"] = round(self.error, 3)
+        options |= self.sizes
         return self.timing.row(
-            what, **more, **{key: round(value) for key, value in self.memory.items()}
+            what, **options, **{key: round(value) for key, value in self.memory.items()}
         )
 
 

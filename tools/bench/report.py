@@ -49,9 +49,9 @@ class Report:
     targets: list = field(default_factory=list)
     notes: list = field(default_factory=list)
 
-    def add(self, what, value, unit="x", **more):
+    def add(self, what, value, unit="x", **options):
         """Enter a figure that is not a timing, by default a ratio."""
-        self.rows.append({"what": what, "best": value, "unit": unit, **more})
+        self.rows.append({"what": what, "best": value, "unit": unit, **options})
 
     def target(self, what, reached, bound, at_most=False, unit="x"):
         """Compare a figure with its target; ``at_most`` where small is good."""

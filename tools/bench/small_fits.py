@@ -78,12 +78,12 @@ def bench_small_fits(options):
                     name: (lambda make=make, X=X, y=y: make().fit(X, y))
                     for name, make in makers.items()
                 }
-                found = race(runs, options.repeat)
+                timings = race(runs, options.repeat)
                 case = f"{rows} x {columns}, {classes} classes"
                 for name in ratios:
-                    ratios[name].append(found["ours"].best_cpu / found[name].best_cpu)
-                    found[name].value = None
-                for name, timing in found.items():
+                    ratios[name].append(timings["ours"].best_cpu / timings[name].best_cpu)
+                    timings[name].value = None
+                for name, timing in timings.items():
                     more = {} if name == "ours" else {"ours_times": round(ratios[name][-1], 2)}
                     report.rows.append(timing.row(f"{case}: {name}", **more))
     for name, all_ratios in ratios.items():

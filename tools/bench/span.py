@@ -401,10 +401,10 @@ def rows_of_covtype(n):
     return found, codes[place]
 
 
-def cpu(function, *arguments, **more):
+def cpu(function, *arguments, **options):
     """CPU seconds of this thread, and what the function returned."""
     start = time.thread_time()
-    value = function(*arguments, **more)
+    value = function(*arguments, **options)
     return time.thread_time() - start, value
 
 
@@ -446,8 +446,8 @@ class Recorded:
         setattr(owner, name, function)
 
     def timed(self, name, function):
-        def call(*arguments, **more):
-            seconds, value = cpu(function, *arguments, **more)
+        def call(*arguments, **options):
+            seconds, value = cpu(function, *arguments, **options)
             self.recording.seconds.setdefault(name, []).append(seconds)
             return value
 

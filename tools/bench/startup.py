@@ -22,7 +22,7 @@ def started(timing, arguments, folder, status=0):
     """Run a program once: its seconds, and those of its processor."""
     before = os.times()
     begin = time.perf_counter()
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, *map(str, arguments)], cwd=folder, capture_output=True, text=True
     )
     timing.seconds.append(time.perf_counter() - begin)
@@ -31,8 +31,8 @@ def started(timing, arguments, folder, status=0):
         after.children_user + after.children_system - before.children_user - before.children_system
     )
     timing.cpu.append(round(spent, 2))  # what the system counts in
-    if done.returncode != status:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    if completed.returncode != status:
+        raise RuntimeError(completed.stderr.strip().splitlines()[-1])
 
 
 def module(program):

@@ -57,7 +57,7 @@ def bench_fit_pendigits(options):
     """1,000 rounds on the official pendigits training part, one thread, against LightGBM's 10,000 two-leaf trees."""
     rounds = options.size(100, 1000)
     X, codes, X_test, truth = coded(load("pendigits"))
-    found = race(contenders(X, codes, rounds), options.repeat)
+    timings = race(contenders(X, codes, rounds), options.repeat)
     report = Report(
         {
             "data": "pendigits, official split",
@@ -69,14 +69,16 @@ def bench_fit_pendigits(options):
             "data_preparation": PREPARATION,
         }
     )
-    for name, timing in found.items():
+    for name, timing in timings.items():
         model = timing.value
         words = f"MCBoost {name}, {model.rounds} rounds"
         what = f"LightGBM, {model.trees} two-leaf trees" if name == "lightgbm" else words
         report.rows.append(timing.fit_row(what, X_test, truth))
     for loss, bound in (("exp", 8), ("log", 5)):
         report.target(
-            f"fit, {loss}: LightGBM's time / ours", found["lightgbm"].best / found[loss].best, bound
+            f"fit, {loss}: LightGBM's time / ours",
+            timings["lightgbm"].best / timings[loss].best,
+            bound,
         )
     return report
 
@@ -157,7 +159,7 @@ def bench_time_to_error(options):
     )
     for name in mine:
         lightgbm = {
-            other: seconds for other, seconds in theirs.items() if other.startswith("LightGBM")
+            other: timings for other, timings in theirs.items() if other.startswith("LightGBM")
         }
         for what, times in (("fastest peer", theirs), ("fastest LightGBM", lightgbm)):
             if times:
@@ -186,15 +188,15 @@ def bench_fit_mnist(options):
     for one in contenders(X[:1000], codes[:1000], 2, threads=2).values():
         one()
     for threads in (1, 2):
-        found = race(
+        timings = race(
             contenders(X, codes, rounds, threads=threads), min(options.repeat, 3), warm_up=False
         )
         report.rows += [
             timing.fit_row(f"{name}, {threads} threads", X_test, truth)
-            for name, timing in found.items()
+            for name, timing in timings.items()
         ]
         for loss in ("exp", "log"):
-            ratio = found["lightgbm"].best / found[loss].best
+            ratio = timings["lightgbm"].best / timings[loss].best
             report.target(f"fit, {loss}, {threads} threads: LightGBM's time / ours", ratio, 5)
     return report
 
@@ -245,12 +247,12 @@ def score_batch(report, model, table, boosters, batch, repeat):
         runs[f"LightGBM, {booster.num_trees()} two-leaf trees ({name})"] = lambda booster=booster: (
             booster.predict(batch, raw_score=True, num_threads=1)
         )
-    found = race(runs, repeat)
+    timings = race(runs, repeat)
     report.rows += [
-        timing.row(f"batch: {name}", 1e6 / len(batch), "us/row") for name, timing in found.items()
+        timing.row(f"batch: {name}", 1e6 / len(batch), "us/row") for name, timing in timings.items()
     ]
-    theirs = [timing.best for name, timing in found.items() if name.startswith("LightGBM")]
-    best = {name: found[f"ours, {name}"].best for name in ours}
+    theirs = [timing.best for name, timing in timings.items() if name.startswith("LightGBM")]
+    best = {name: timings[f"ours, {name}"].best for name in ours}
     report.target(
         "batch, list: LightGBM's time with as many trees / ours", theirs[0] / best["list"], 20
     )

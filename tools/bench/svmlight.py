@@ -38,24 +38,24 @@ def bench_svmlight(options):
             "sklearn dense float32": lambda: sklearn(np.float32)[0].toarray(),
             "plain read of the bytes": lambda: len(path.read_bytes()),
         }
-        found = race(readers, min(options.repeat, 3), warm_up=False)
-    theirs, labels = found["sklearn csr float32"].value
-    dense = found["ours dense"].value
-    sparse = found["ours csr"].value
+        timings = race(readers, min(options.repeat, 3), warm_up=False)
+    theirs, labels = timings["sklearn csr float32"].value
+    dense = timings["ours dense"].value
+    sparse = timings["ours csr"].value
     same = (sparse.X != theirs).nnz == 0 and np.array_equal(dense.X, theirs.toarray())
     same = bool(same and np.array_equal(dense.y, labels))
     report = Report(
         {"file": "mnist.train, unpacked", "bytes": size, "threads": 1, "same_values": same}
     )
-    for name, timing in found.items():
+    for name, timing in timings.items():
         more = {
             "MB_per_second": round(size / timing.best / 1e6),
             "grown_MB": round(timing.grown_MB),
         }
         report.rows.append(timing.row(name, **more))
-    best = min(found["sklearn csr"].best, found["sklearn csr float32"].best)
+    best = min(timings["sklearn csr"].best, timings["sklearn csr float32"].best)
     for layout in ("dense", "csr"):
-        ratio = best / found[f"ours {layout}"].best
+        ratio = best / timings[f"ours {layout}"].best
         report.target(f"{layout}: time of scikit-learn's CSR (its faster dtype) / ours", ratio, 4)
     if not same:
         report.notes.append("VALUES DIFFER from scikit-learn's")

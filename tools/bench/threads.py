@@ -47,14 +47,14 @@ class Task:
     def specs(self, threads, peers):
         """Competitors of so many threads."""
         few = max(2, self.rounds // 3)
-        found = {
+        timings = {
             "VectorTreeBoost": Spec(
                 "vector", self.rounds, threads=threads, more={"calibrate": None}, **DEFAULTS
             ),
             "LogitBoost": Spec("logitboost", few, threads=threads),
             "MCBoost": Spec("mcboost", self.rounds, threads=threads, **DEFAULTS),
         }
-        return found | {name: Spec(name, few, threads=threads) for name in peers}
+        return timings | {name: Spec(name, few, threads=threads) for name in peers}
 
 
 @contextlib.contextmanager
@@ -77,12 +77,12 @@ def measure(task, folder, load, options, field, report):
         specs = field.keep(task.specs(n, options.peers if options.peers is not None else PEERS))
         competitors |= {f"{name}, {n} threads": spec for name, spec in specs.items()}
     with busy(load):
-        found = race_processes(
+        timings = race_processes(
             folder, competitors, options.size(1, options.repeat), errors=False, failed=field.failed
         )
     pairs = {}
-    for name in dict.fromkeys(key.partition(",")[0] for key in found):
-        one, several = (found.get(f"{name}, {n} threads") for n in (1, threads))
+    for name in dict.fromkeys(key.partition(",")[0] for key in timings):
+        one, several = (timings.get(f"{name}, {n} threads") for n in (1, threads))
         if one and several:
             pairs[name] = one.timing, several.timing
             row = several.timing.row(

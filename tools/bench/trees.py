@@ -85,26 +85,26 @@ def shared_spec(options, rounds, threads):
 
 def our_specs(options, names, rounds, threads):
     """Our algorithms with what the options say; the vector-leaf trees keep their own leaves and learning rate."""
-    found = {}
+    timings = {}
     for name in names:
         method, more = ALGORITHMS[name]
         spec = Spec(method, **shared_spec(options, rounds, threads), more=more)
-        found[name] = peers.vector_spec(rounds, threads=threads) if method == "vector" else spec
-    return found
+        timings[name] = peers.vector_spec(rounds, threads=threads) if method == "vector" else spec
+    return timings
 
 
 def peer_specs(options, names, rounds, threads):
     """The other libraries, with the same leaves, rounds, bins, threads and learning rate."""
-    found = {}
+    timings = {}
     for name in names:
         spec = Spec(name, **shared_spec(options, rounds, threads))
         if name == "lightgbm":
             for order in ("row", "col"):
                 more = {**LIGHTGBM_BARE, f"force_{order}_wise": True}
-                found[f"LightGBM | {order}-wise"] = replace(spec, more=more)
+                timings[f"LightGBM | {order}-wise"] = replace(spec, more=more)
         else:
-            found[peers.SPOKEN[name]] = spec
-    return found
+            timings[peers.SPOKEN[name]] = spec
+    return timings
 
 
 @benchmark("trees")
@@ -141,17 +141,17 @@ def bench_trees(options):
                 )
                 title = f"{name} ({shape[0]} x {shape[1]}, {n_classes} classes), {thread_words(threads)}"
                 print(f"trees: {title}: {len(competitors)} competitors", file=sys.stderr)
-                found = race_processes(folder, competitors, repeat, failed=entrants.failed)
+                timings = race_processes(folder, competitors, repeat, failed=entrants.failed)
                 report.rows += [
-                    outcome.row(f"{title}: {entrant}") for entrant, outcome in found.items()
+                    outcome.row(f"{title}: {entrant}") for entrant, outcome in timings.items()
                 ]
-                add_ratios(report, title, found, algorithms=algorithms)
-                add_memory(report, title, found, algorithms=algorithms)
+                add_ratios(report, title, timings, algorithms=algorithms)
+                add_memory(report, title, timings, algorithms=algorithms)
                 equal_error(
                     report,
                     title,
                     folder,
-                    found=found,
+                    timings=timings,
                     competitors=competitors,
                     algorithms=algorithms,
                     repeat=repeat,
@@ -161,44 +161,44 @@ def bench_trees(options):
     return report
 
 
-def add_ratios(report, title, found, algorithms, suffix=""):
+def add_ratios(report, title, timings, algorithms, suffix=""):
     """Every peer's best time divided by each of ours, and abc with gap 100 against logitboost."""
-    stems = dict.fromkeys(name.partition(" | ")[0] for name in found if name not in ALGORITHMS)
+    stems = dict.fromkeys(name.partition(" | ")[0] for name in timings if name not in ALGORITHMS)
     for ours in algorithms:
-        if ours in found:
+        if ours in timings:
             for stem in stems:
-                ratio = best_variant(found, stem)[1].best / found[ours].best
+                ratio = best_variant(timings, stem)[1].best / timings[ours].best
                 report.add(f"{title}{suffix}: {stem}'s time / {ours}'s", ratio)
     slow = "abc-logitboost gap=100"
     fast = "logitboost"
-    if slow in found and fast in found:
-        ratio = found[slow].best / found[fast].best
+    if slow in timings and fast in timings:
+        ratio = timings[slow].best / timings[fast].best
         report.add(f"{title}{suffix}: {slow}'s time / {fast}'s", ratio)
         if not suffix:
             report.target(f"{title}: {slow}'s time / {fast}'s", ratio, GAP_100, at_most=True)
 
 
-def add_memory(report, title, found, algorithms):
+def add_memory(report, title, timings, algorithms):
     """Highest memory of our first algorithm against LightGBM's."""
-    first = next((name for name in algorithms if name in found), None)
-    _, outcome = best_variant(found, "LightGBM")
+    first = next((name for name in algorithms if name in timings), None)
+    _, outcome = best_variant(timings, "LightGBM")
     if first is not None and outcome is not None:
-        ratio = found[first].memory["peak_MB"] / outcome.memory["peak_MB"]
+        ratio = timings[first].memory["peak_MB"] / outcome.memory["peak_MB"]
         report.target(f"{title}: {first}'s peak memory / LightGBM's", ratio, 1, at_most=True)
 
 
-def equal_error(report, title, folder, found, competitors, algorithms, repeat, entrants):
+def equal_error(report, title, folder, timings, competitors, algorithms, repeat, entrants):
     """Fit everyone anew with just the rounds that an error takes which both first sides reach."""
-    first = next((name for name in algorithms if name in found), None)
-    reference, outcome = best_variant(found, "LightGBM")
+    first = next((name for name in algorithms if name in timings), None)
+    reference, outcome = best_variant(timings, "LightGBM")
     if first is None or outcome is None:
         report.notes.append(
             f"{title}: no time to equal error, which needs one of ours and LightGBM"
         )
         return
-    level = max(found[first].errors[-1], outcome.errors[-1])
+    level = max(timings[first].errors[-1], outcome.errors[-1])
     specs = {}
-    for name, one in found.items():
+    for name, one in timings.items():
         if name.startswith("LightGBM | ") and name != reference:
             continue
         needed = first_below(one.errors, level)
@@ -240,23 +240,23 @@ def bench_vector(options):
                     )
                 title = f"{name} ({shape[0]} x {shape[1]}, {n_classes} classes), {thread_words(threads)}"
                 kept = entrants.keep(specs)
-                found = race_processes(
+                timings = race_processes(
                     folder, kept, turns(name, options), failed=entrants.failed, sizes=True
                 )
                 report.rows += [
-                    outcome.row(f"{title}: {entrant}") for entrant, outcome in found.items()
+                    outcome.row(f"{title}: {entrant}") for entrant, outcome in timings.items()
                 ]
-                add_ratios(report, title, found, algorithms=("vector",))
-                vector_targets(report, title, found, rounds=rounds)
+                add_ratios(report, title, timings, algorithms=("vector",))
+                vector_targets(report, title, timings, rounds=rounds)
     entrants.tell(report)
     return report
 
 
-def vector_targets(report, title, found, rounds):
+def vector_targets(report, title, timings, rounds):
     """Time and files of the vector-leaf trees against plain LightGBM."""
-    ours = found.get("vector")
-    half = found.get(f"LightGBM plain, {rounds // 2} rounds")
-    full = found.get(f"LightGBM plain, {rounds} rounds")
+    ours = timings.get("vector")
+    half = timings.get(f"LightGBM plain, {rounds // 2} rounds")
+    full = timings.get(f"LightGBM plain, {rounds} rounds")
     if ours and half:
         what = f"{title}: LightGBM plain, {rounds // 2} rounds's time / vector's"
         report.target(what, half.best / ours.best, VECTOR_TIME)

@@ -50,12 +50,12 @@ def bench_score(options):
         "ours": lambda: models["ours"].model.model_.raw_scores(batch, n_jobs=1),
         "LightGBM": lambda: models["LightGBM"].model.predict(batch, raw_score=True, num_threads=1),
     }
-    found = race({name: runs[name] for name in models}, options.repeat)
+    timings = race({name: runs[name] for name in models}, options.repeat)
     report.rows += [
-        timing.row(f"batch: {name}", 1e6 / len(batch), "us/row") for name, timing in found.items()
+        timing.row(f"batch: {name}", 1e6 / len(batch), "us/row") for name, timing in timings.items()
     ]
-    if len(found) == 2:
-        report.add("batch: LightGBM's time / ours", found["LightGBM"].best / found["ours"].best)
+    if len(timings) == 2:
+        report.add("batch: LightGBM's time / ours", timings["LightGBM"].best / timings["ours"].best)
     if "ours" in models:
         score_in_c(report, models, X_test, options=options)
     return report

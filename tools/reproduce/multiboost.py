@@ -40,8 +40,8 @@ class Method:
     parameters: tuple = ()
 
     def make(self, rounds, C=None):
-        more = {} if C is None else {"C": C}
-        return estimator(self.algorithm, n_estimators=rounds, **more, **dict(self.parameters))
+        options = {} if C is None else {"C": C}
+        return estimator(self.algorithm, n_estimators=rounds, **options, **dict(self.parameters))
 
 
 # Methods with one learner a round go on until they have as many learners as the others.

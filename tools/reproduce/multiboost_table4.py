@@ -33,9 +33,9 @@ def table4_estimator(method, rounds, C):
     if method.startswith("mcboost"):
         return classifier(method.split("-")[1], rounds)
     solver = SOLVERS[method]
-    more = {"tol": 0.0} if method == "multiboost-cold" else {}  # as published: all rounds
+    options = {"tol": 0.0} if method == "multiboost-cold" else {}  # as published: all rounds
     loss = "exp" if solver == "fcd" else "log"
-    return estimator("MultiBoost", n_estimators=rounds, C=C, solver=solver, loss=loss, **more)
+    return estimator("MultiBoost", n_estimators=rounds, C=C, solver=solver, loss=loss, **options)
 
 
 def fit_choice(unit):

@@ -140,14 +140,14 @@ def in_time(unit):
     nothing = {**unit, **dict.fromkeys(FOUND.split(), np.nan)}
     begin = time.perf_counter()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES)
+        completed = subprocess.run(command, capture_output=True, text=True, timeout=60 * MINUTES)
     except subprocess.TimeoutExpired:
         return {**nothing, "seconds": 60.0 * MINUTES}
-    if done.returncode == -signal.SIGKILL:  # by the system, where memory ends
+    if completed.returncode == -signal.SIGKILL:  # by the system, where memory ends
         return {**nothing, "seconds": round(time.perf_counter() - begin, 1)}
-    if done.returncode:
-        raise RuntimeError(f"{unit}: status {done.returncode}. {done.stderr.strip()}")
-    return json.loads(done.stdout.splitlines()[-1])
+    if completed.returncode:
+        raise RuntimeError(f"{unit}: status {completed.returncode}. {completed.stderr.strip()}")
+    return json.loads(completed.stdout.splitlines()[-1])
 
 
 def tell(unit):
@@ -292,8 +292,8 @@ def geometric(values):
 def ranking(means, methods, name):
     """Mean ranks by method, and the whole ranking; without the twin."""
     methods = [method for method in methods if method != TWIN]
-    found = ranks.rank(methods, means[name][methods].to_numpy())
-    return dict(zip(methods, found.mean_ranks, strict=True)), found
+    ranking = ranks.rank(methods, means[name][methods].to_numpy())
+    return dict(zip(methods, ranking.mean_ranks, strict=True)), ranking
 
 
 def summary(means, methods):

@@ -73,12 +73,12 @@ def table5_estimator(method, learner, rounds, value):
     weak = LEARNERS[learner]
     if method.startswith("mcboost"):
         return classifier(method.split("-")[1], rounds, **weak)
-    more = {
+    options = {
         "gradboost": lambda: {"l1": float(value)},
         "multiboost": lambda: {"C": float(value), "loss": "exp", "solver": "fcd"},
         "adaboost-mo": lambda: {"code": "exhaustive"},
     }.get(method, dict)()
-    return estimator(CLASSES[method], n_estimators=rounds, **weak, **more)
+    return estimator(CLASSES[method], n_estimators=rounds, **weak, **options)
 
 
 def of_unit(unit):

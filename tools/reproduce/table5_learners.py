@@ -187,8 +187,10 @@ def chosen_estimator(unit):
     if method.startswith("mcboost"):
         return classifier(method.split("-")[1], ROUNDS, **weak)
     value = float(unit["value"])
-    more = {"l1": value} if method == "gradboost" else {"C": value, "loss": "exp", "solver": "fcd"}
-    return estimator(CLASSES[method], n_estimators=ROUNDS, **weak, **more)
+    options = (
+        {"l1": value} if method == "gradboost" else {"C": value, "loss": "exp", "solver": "fcd"}
+    )
+    return estimator(CLASSES[method], n_estimators=ROUNDS, **weak, **options)
 
 
 def fit_chosen(unit):

@@ -80,11 +80,11 @@ class Stopwatch:
     def timed(self, function):
         """The function, its time added up."""
 
-        def timed(*arguments, **more):
+        def timed(*arguments, **options):
             self._depth += 1
             begin = self.clock()
             try:
-                return function(*arguments, **more)
+                return function(*arguments, **options)
             finally:
                 self._depth -= 1
                 if not self._depth:

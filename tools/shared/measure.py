@@ -108,7 +108,7 @@ class Timing:
         self.grown_MB = max(self.grown_MB, memory_mb()[1] - before)
         self.value = value
 
-    def row(self, what, scale=1.0, unit="s", **more):
+    def row(self, what, scale=1.0, unit="s", **options):
         """Turn this timing into a row of a report."""
         return {
             "what": what,
@@ -117,17 +117,17 @@ class Timing:
             "runs": len(self.seconds),
             "unit": unit,
             **({"cpu": self.best_cpu * scale} if self.cpu else {}),
-            **more,
+            **options,
         }
 
-    def fit_row(self, what, X_test, y_test, **more):
+    def fit_row(self, what, X_test, y_test, **options):
         """Row of a fit: time, memory, rounds where the model tells them, and the error of the last model."""
         rounds = getattr(self.value, "n_estimators_", getattr(self.value, "rounds", None))
         if rounds is not None:
-            more = {"rounds": rounds, **more}
+            options = {"rounds": rounds, **options}
         error = error_percent(y_test, self.value.predict(X_test))
         return self.row(
-            what, **more, grown_MB=round(self.grown_MB, 1), test_error_percent=round(error, 2)
+            what, **options, grown_MB=round(self.grown_MB, 1), test_error_percent=round(error, 2)
         )
 
 

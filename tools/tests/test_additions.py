@@ -39,9 +39,11 @@ def changed_lines(example):
 def run(folder, *arguments):
     paths = os.pathsep.join([str(folder), str(folder / "tests")])
     environment = {**os.environ, "PYTHONPATH": paths, "GIT_CEILING_DIRECTORIES": str(folder.parent)}
-    done = subprocess.run(arguments, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    completed = subprocess.run(
+        arguments, cwd=folder, env=environment, capture_output=True, text=True
+    )
+    assert completed.returncode == 0, completed.stdout + completed.stderr
+    return completed.stdout
 
 
 def passes(folder, *arguments):

@@ -24,10 +24,10 @@ def in_fit(when, change):
     def plant(monkeypatch):
         original = EnsembleClassifier.fit
 
-        def fit(self, X, y=None, **more):
-            if when(self, X, y, more):
-                X, y = change(X, y, more)
-            return original(self, X, y, **more)
+        def fit(self, X, y=None, **options):
+            if when(self, X, y, options):
+                X, y = change(X, y, options)
+            return original(self, X, y, **options)
 
         monkeypatch.setattr(EnsembleClassifier, "fit", fit)
 
@@ -125,8 +125,8 @@ def in_layout(layout):
     def plant(monkeypatch):
         original = Model.to_bytes
 
-        def to_bytes(self, layout_=None, leaves=None, **more):
-            wanted = more.get("layout", layout_)
+        def to_bytes(self, layout_=None, leaves=None, **options):
+            wanted = options.get("layout", layout_)
             return original(moved(self) if wanted == layout else self, wanted, leaves)
 
         monkeypatch.setattr(Model, "to_bytes", to_bytes)

@@ -56,10 +56,10 @@ def test_ratios_in_words(value, words):
 
 def test_small_fits_by_classes():
     rows = [
-        {"what": f"{m} x 10, {K} classes: {who}", **more}
+        {"what": f"{m} x 10, {K} classes: {who}", **options}
         for m, ratio in ((300, 4.0), (1000, 1.0))
         for K in (2, 10)
-        for who, more in (("ours", {}), ("LightGBM", {"ours_times": ratio}))
+        for who, options in (("ours", {}), ("LightGBM", {"ours_times": ratio}))
     ]
     table = timings.small_fits_table({"bench-small-fits": {"rows": rows}})
     assert "| 2 classes | LightGBM | 2 | 2.0 | 1.0 | 4.0 |\n| 10 classes | LightGBM | 2 |" in table

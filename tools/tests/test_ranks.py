@@ -18,11 +18,11 @@ DEMSAR = """
 
 def test_published_example():
     errors = 1 - np.array(DEMSAR.split(), float).reshape(14, 4)
-    found = ranks.rank(["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"], errors)
-    np.testing.assert_allclose(found.mean_ranks, [3.143, 2.000, 2.893, 1.964], atol=5e-4)
-    assert found.friedman == pytest.approx(9.28, abs=0.02)
-    assert found.iman_davenport == pytest.approx(3.69, abs=0.02)
-    assert found.iman_davenport_p < 0.05
+    ranking = ranks.rank(["C4.5", "C4.5+m", "C4.5+cf", "C4.5+m+cf"], errors)
+    np.testing.assert_allclose(ranking.mean_ranks, [3.143, 2.000, 2.893, 1.964], atol=5e-4)
+    assert ranking.friedman == pytest.approx(9.28, abs=0.02)
+    assert ranking.iman_davenport == pytest.approx(3.69, abs=0.02)
+    assert ranking.iman_davenport_p < 0.05
 
 
 # Critical values of the two-tailed Nemenyi test, table 5 of the same paper.
@@ -37,16 +37,16 @@ def test_critical_values(methods, level, q):
 
 def test_scipy_agrees_without_ties():
     errors = np.random.default_rng(0).random((9, 5))
-    found = ranks.rank(list("abcde"), errors)
+    ranking = ranks.rank(list("abcde"), errors)
     scipy = friedmanchisquare(*errors.T)
-    assert found.friedman == pytest.approx(scipy.statistic)
-    assert found.friedman_p == pytest.approx(scipy.pvalue)
+    assert ranking.friedman == pytest.approx(scipy.statistic)
+    assert ranking.friedman_p == pytest.approx(scipy.pvalue)
 
 
 def test_always_the_same_order():
-    found = ranks.rank(["a", "b", "c"], np.tile([1.0, 2.0, 3.0], (6, 1)))
-    assert found.mean_ranks.tolist() == [1, 2, 3]
-    assert found.iman_davenport == np.inf and found.iman_davenport_p == 0
+    ranking = ranks.rank(["a", "b", "c"], np.tile([1.0, 2.0, 3.0], (6, 1)))
+    assert ranking.mean_ranks.tolist() == [1, 2, 3]
+    assert ranking.iman_davenport == np.inf and ranking.iman_davenport_p == 0
 
 
 @pytest.mark.parametrize(

@@ -387,7 +387,7 @@ def test_equal_error(monkeypatch):
         report,
         "set",
         None,
-        found=found,
+        timings=found,
         competitors=specs,
         algorithms=["logitboost"],
         repeat=1,
