@@ -43,7 +43,7 @@ class ClassTreesBooster(Booster):
     """Rounds of LogitBoost: a tree for each class."""
 
     # Whether gains are divided by weights instead of second derivatives.
-    counts = False
+    h_is_weight = False
     refits = True
     takes_workers = takes_init_score = True
     columns = {
@@ -86,7 +86,7 @@ class ClassTreesBooster(Booster):
         p = self.params
         data = self.data
         K = self.data.n_classes
-        counted, _ = bounds_for(data, p.min_samples_leaf, self.counts)
+        counted, _ = bounds_for(data, p.min_samples_leaf, self.h_is_weight)
         size = (8 + data.dtype.itemsize) * data.n_rows * K
         scores = memory.Part(
             f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER
@@ -118,7 +118,7 @@ class ClassTreesBooster(Booster):
             max_leaves=self.max_leaves,
             max_depth=p.max_depth,
             min_samples_leaf=p.min_samples_leaf,
-            counts=self.counts,
+            h_is_weight=self.h_is_weight,
             n_threads=self.n_threads,
             max_features=values["max_features"],
             l2=p.l2_regularization,
@@ -291,14 +291,14 @@ class AdaptiveBaseBooster(ClassTreesBooster):
 class Mart(ClassTreesBooster):
     """Rounds of MART."""
 
-    counts = True
+    h_is_weight = True
     fixed = {"min_hessian_leaf": 0.0}
 
 
 class ABCMart(AdaptiveBaseBooster):
     """Rounds of ABC-MART."""
 
-    counts = True
+    h_is_weight = True
     fixed = {"min_hessian_leaf": 0.0}
 
 

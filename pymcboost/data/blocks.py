@@ -26,7 +26,7 @@ from pymcboost.model.columns import (
     refuse_repeated_names,
     wrong_value,
 )
-from pymcboost.model.rows import as_numpy, joined, names_labels, own_labels
+from pymcboost.model.rows import as_numpy, is_lists_of_labels, joined, own_labels
 from pymcboost.threads import available_memory, in_words, share_of_memory
 
 # Number of bytes of a block that are processed at once.
@@ -515,7 +515,7 @@ class _Reading:
 
 def _labels(y):
     """Labels of a block as an array with one element per row, and their kind in words."""
-    if names_labels(y):
+    if is_lists_of_labels(y):
         return np.fromiter(map(tuple, y), dtype=object, count=len(y)), "lists of labels"
     y = np.asarray(y.toarray() if hasattr(y, "toarray") else own_labels(y))
     if y.ndim == 2 and y.shape[1] != 1:

@@ -24,13 +24,14 @@ TOGETHER = 16
 STEP_BYTES = 1 << 30
 
 
-def bounds_for(data, min_samples_leaf, counts):
+def bounds_for(data, min_samples_leaf, h_is_weight):
     """Whether histogram cells store a count besides g and h, and whether ``min_samples_leaf`` is an actual limit."""
-    least = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
-    bounded = least > data.weight_ends[0] * (1 + 1e-9)
-    # Without a count, leaves are bounded by h, which equals the weight only in MART.
-    counted = data.dtype == np.float64 or data.columns.levels or (bounded and not counts)
-    return bool(counted), bounded
+    least_weight = min_samples_leaf * min(data.weight_unit, data.total_weight / data.total_rows)
+    lightest_row, _ = data.weight_ends
+    is_bounded = least_weight > lightest_row * (1 + 1e-9)
+    # Where h is the weight (MART), it bounds leaves by itself.
+    is_counted = data.dtype == np.float64 or data.columns.levels or (is_bounded and not h_is_weight)
+    return bool(is_counted), is_bounded
 
 
 def together(data, counted, max_leaves):
@@ -57,7 +58,7 @@ class ClassTrees:
     max_depth : int or None
     min_samples_leaf : float
         Least sum of sample weights in a leaf.
-    counts : bool
+    h_is_weight : bool
         mart: the gain divides by weights rather than by second derivatives.
     n_threads : int
     max_features, l2, min_gain, min_hessian_leaf, subsample, min_samples_category : float, optional
@@ -71,7 +72,7 @@ class ClassTrees:
         max_leaves,
         max_depth,
         min_samples_leaf,
-        counts,
+        h_is_weight,
         n_threads,
         max_features=1.0,
         l2=0.0,
@@ -82,10 +83,10 @@ class ClassTrees:
     ):
         self.data = data
         self.max_leaves = max_leaves
-        self.counts = counts
+        self.h_is_weight = h_is_weight
         self.n_threads = n_threads
         self._max_features = max_features
-        counted, bounded = bounds_for(data, min_samples_leaf, counts)
+        counted, bounded = bounds_for(data, min_samples_leaf, h_is_weight)
         self.units = units = Quantiser(data, counted, min_samples_leaf if bounded else 0.0)
         levels = least_levels(
             data,
@@ -111,7 +112,7 @@ class ClassTrees:
             least_levels=levels,
             count_bits=units.count_bits,
             h_error=0.0
-            if counts and units.uniform
+            if h_is_weight and units.uniform
             else 1.0,  # equal weights are whole units; h needs an error of at least one
             weight=data.whole_weight,
         )
@@ -221,7 +222,7 @@ class ClassTrees:
             self.units.limit_h / np.maximum(sum_h, 1 / LARGEST_SCALE), LARGEST_SCALE
         )
         scale[:, 2] = self.units.per_count
-        if self.counts:
+        if self.h_is_weight:
             scale[:, 1] = self.units.per_count
         K = self.data.n_classes
         factor = learning_rate * (1.0 if based.all() else (K - 1) / K)
@@ -231,7 +232,7 @@ class ClassTrees:
             self.data.y,
             self.data.class_start,
             self.weight,
-            self.counts,
+            self.h_is_weight,
             scale,
             self._units,
             sample,
@@ -255,7 +256,7 @@ class ClassTrees:
         if not self.data.columns.levels:
             return None
         mean = self.total / self.data.total_rows
-        return PER_LEVEL * mean * (sum_h / self.total if self.counts else np.ones(len(sum_h)))
+        return PER_LEVEL * mean * (sum_h / self.total if self.h_is_weight else np.ones(len(sum_h)))
 
     def add(self, tree, cls, base):
         """Add these trees of the last `grow` to the scores; the scores of base classes decrease by as much."""

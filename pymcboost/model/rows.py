@@ -148,16 +148,16 @@ def _place_of(label, place_of_label):
         return -1
 
 
-def listed(y):
+def lists_of(y):
     """Convert Series and Arrow arrays of lists of labels to lists; other labels are unchanged."""
-    to = "to_list" if hasattr(y, "to_list") else "to_pylist"
-    if isinstance(y, np.ndarray) or not hasattr(y, to) or not len(y):
+    method = "to_list" if hasattr(y, "to_list") else "to_pylist"
+    if isinstance(y, np.ndarray) or not hasattr(y, method) or not len(y):
         return y
-    first = getattr(y[:1], to)()[0]
-    return getattr(y, to)() if isinstance(first, (*LISTS, list)) else y
+    first_row = getattr(y[:1], method)()[0]
+    return getattr(y, method)() if isinstance(first_row, (*LISTS, list)) else y
 
 
-def names_labels(y):
+def is_lists_of_labels(y):
     """Whether rows are lists of labels: tuples or sets, or Python lists that do not form a numeric matrix."""
     if not isinstance(y, (list, tuple)) and not (
         isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1

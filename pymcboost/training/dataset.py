@@ -15,7 +15,7 @@ from pymcboost.data.blocks import Blocks, joined_rows
 from pymcboost.data.coded import is_coded
 from pymcboost.model.categories import columns_of
 from pymcboost.model.init_scores import refuse_init_score
-from pymcboost.model.rows import listed, own_labels, positions
+from pymcboost.model.rows import lists_of, own_labels, positions
 from pymcboost.training import continuing
 from pymcboost.training.divided import threads_of
 from pymcboost.training.labels import is_indicator, labels_given, refuse_labels
@@ -439,7 +439,7 @@ def _check_labels(dataset, booster, y):
     labels = (
         labels_given(y, len(dataset), rows.classes)[1]
         if rows.is_multilabel
-        else own_labels(listed(y))
+        else own_labels(lists_of(y))
     )
     if not np.array_equal(
         np.ravel(labels), np.ravel(rows.y(slice(None) if rows.subset is None else rows.subset))

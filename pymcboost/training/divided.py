@@ -19,7 +19,7 @@ from pymcboost.model.categories import (
 )
 from pymcboost.model.columns import names_of
 from pymcboost.model.missing import with_missing
-from pymcboost.model.rows import joined, names_labels, own_labels, positions
+from pymcboost.model.rows import is_lists_of_labels, joined, own_labels, positions
 from pymcboost.threads import available_cpus, resolve_n_jobs, startable
 from pymcboost.training.inputs import check_classes, weights_of_classes, weights_of_rows
 from pymcboost.training.labels import joined_labels
@@ -352,7 +352,7 @@ def _as_sent(part):
         or hasattr(part, "iloc")
         or is_frame(part)
         or hasattr(part, "tocsr")
-        or names_labels(part)
+        or is_lists_of_labels(part)
     )
     return part if kept else np.asarray(part)
 
@@ -369,14 +369,14 @@ def rows_of_all(parts):
         import scipy.sparse
 
         return scipy.sparse.vstack([scipy.sparse.csr_array(part) for part in parts], format="csr")
-    if any(names_labels(part) for part in parts):
+    if any(is_lists_of_labels(part) for part in parts):
         return [row for part in parts for row in part]
     return np.concatenate([np.asarray(part) for part in parts])
 
 
 def labels_of_parts(parts):
     """Concatenate labels of several parts, in any form; integers stay integers."""
-    if any(hasattr(part, "tocsr") or is_frame(part) or names_labels(part) for part in parts):
+    if any(hasattr(part, "tocsr") or is_frame(part) or is_lists_of_labels(part) for part in parts):
         return rows_of_all(parts)
     nonempty = [
         labels for labels in (np.asarray(own_labels(part)) for part in parts) if len(labels)

@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from pymcboost._kernels import elementary
-from pymcboost.model.rows import NUMBERS, joined, listed, names_labels, positions
+from pymcboost.model.rows import NUMBERS, is_lists_of_labels, joined, lists_of, positions
 
 BINARIZER = "sklearn.preprocessing.MultiLabelBinarizer converts lists of labels"
 # Maximum number of characters of a label in a message.
@@ -19,22 +19,20 @@ FIRST = (1, 3, 5)
 
 def is_indicator(y):
     """Whether y is multi-label: a matrix with more than one column, or lists of labels."""
+    if is_lists_of_labels(lists_of(y)):
+        return True
     shape = getattr(y, "shape", None)
-    if (
-        shape is None
-        and isinstance(y, (list, tuple))
-        and len(y)
-        and isinstance(y[0], (list, np.ndarray))
-    ):
+    is_list = isinstance(y, (list, tuple)) and len(y)
+    if shape is None and is_list and isinstance(y[0], (list, np.ndarray)):
         shape = len(y), np.size(y[0])
-    return names_labels(listed(y)) or (shape is not None and len(shape) == 2 and shape[1] > 1)
+    return shape is not None and len(shape) == 2 and shape[1] > 1
 
 
 def refuse_labels(name, y):
     """Refuse multi-label y if the estimator needs one class per row."""
     if is_indicator(y):
         form = "lists of labels"
-        if not names_labels(listed(y)):
+        if not is_lists_of_labels(lists_of(y)):
             form = (
                 f"the shape {np.shape(y)}"
                 + "; for one-hot rows give y.argmax(axis=1)" * _is_one_hot(y)
@@ -58,8 +56,8 @@ def labels_given(y, n_rows, classes=None):
     Labels of lists are sorted; columns of an indicator are numbered from 0. ``classes``: the labels of the training, to
     which all labels of y must belong.
     """
-    y = listed(y)
-    if not names_labels(y):
+    y = lists_of(y)
+    if not is_lists_of_labels(y):
         if classes is not None and not n_rows and not len(y):  # a worker without rows
             return classes, np.zeros((0, len(classes)), dtype=np.uint8)
         Y = indicator_of(y, n_rows, None if classes is None else len(classes))
@@ -126,7 +124,7 @@ def labels_of_all(workers, y):
     if not rows_in(y):
         own_labels = "no rows"
     else:
-        own_labels = np.unique(_named(y)[1]) if names_labels(y) else None
+        own_labels = np.unique(_named(y)[1]) if is_lists_of_labels(y) else None
     every = [labels for labels in workers.exchange(own_labels) if not isinstance(labels, str)]
     if all(labels is None for labels in every):
         return None

@@ -13,7 +13,7 @@ from pymcboost.model.categories import find as find_categories
 from pymcboost.model.categories import is_frame
 from pymcboost.model.columns import names_of, refuse_repeated_names
 from pymcboost.model.init_scores import init_scores
-from pymcboost.model.rows import check_sparse, listed
+from pymcboost.model.rows import check_sparse, lists_of
 from pymcboost.threads import threads_for
 from pymcboost.training import continuing, divided
 from pymcboost.training.inputs import encoded, groups_given, refuse_categories, validated
@@ -297,7 +297,7 @@ def _labelled(estimator, booster, X, y, *, head=None, reset=True, initial=None):
     }
     if comm.size > 1:  # a worker may have no rows
         options["ensure_min_samples"] = 0
-    y = listed(y)
+    y = lists_of(y)
     if booster.takes_labels(y):
         X = validated(estimator, X, **options)
         labels = labels_of_all(comm, y)

@@ -149,7 +149,7 @@ def test_rows_that_are_learnt_are_not_split_by_their_least_unit(smallest, larges
     X = np.r_[np.zeros(40), np.repeat([0.0, 1.0], 50)][:, None]
     data = TreeData(X, y, 2, sample_weight=np.ones(140))
     trees = ClassTrees(
-        data, max_leaves=8, max_depth=None, min_samples_leaf=0.0, counts=False, n_threads=1
+        data, max_leaves=8, max_depth=None, min_samples_leaf=0.0, h_is_weight=False, n_threads=1
     )
     p = np.repeat([smallest, largest], 50) * (
         40 * 0.25 / trees.units.limit_h
@@ -182,7 +182,7 @@ def first_columns(repeat):
             max_leaves=2,
             max_depth=None,
             min_samples_leaf=0.0,
-            counts=False,
+            h_is_weight=False,
             n_threads=1,
             l2=1.0,
         )

@@ -210,7 +210,7 @@ def test_head_room_of_second_derivatives():
     y[2] = 2
     data = TreeData(X, y, K, sample_weight=np.ones(m))
     trees = ClassTrees(
-        data, max_leaves=4, max_depth=None, min_samples_leaf=1, counts=False, n_threads=1
+        data, max_leaves=4, max_depth=None, min_samples_leaf=1, h_is_weight=False, n_threads=1
     )
     F = np.zeros((m, K))
     F[:, 2] = -20  # two classes share all of the probability: the bound is met
