@@ -25,7 +25,7 @@ from pymcboost.cli.console import run as run_body
 from pymcboost.cli.train import main as train
 
 
-def check(done, status, *messages):
+def check_exit(done, status, *messages):
     assert done.returncode == status, done.stderr
     assert done.stdout == ""
     for message in messages:
@@ -50,7 +50,7 @@ def test_0_help_and_version(program):
 @pytest.mark.parametrize("program", ["train", "predict", "info", "convert"])
 def test_1_usage(program):
     completed = call(program, "--nonsense", "a", "b", "c")
-    check(completed, 1, f"mcboost-{program}: error: ", f"Try 'mcboost-{program} --help'.")
+    check_exit(completed, 1, f"mcboost-{program}: error: ", f"Try 'mcboost-{program} --help'.")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_1_usage(program):
 )
 def test_1_options_that_exclude_each_other(tmp_path, options, message):
     """Said before the rows are read, with the usage; in searches, too."""
-    check(
+    check_exit(
         call("train", *options.split(), "none.svm", cwd=tmp_path),
         1,
         message,
@@ -96,21 +96,21 @@ def test_1_options_that_exclude_each_other(tmp_path, options, message):
     )
     if "-P" not in options and "--layout" not in options:
         search = call("tune", *options.split(), "--max-bins", "8,9", "none.svm", cwd=tmp_path)
-        check(search, 1, message, "\nusage: mcboost-tune [options] ")
+        check_exit(search, 1, message, "\nusage: mcboost-tune [options] ")
 
 
 def test_2_data(files, tmp_path):
     (tmp_path / "bad.svm").write_text("1 1:2 2:3\n2 1:2 1:5\n")
-    check(run("train", "bad.svm", cwd=tmp_path), 2, "mcboost-train: error: bad.svm:2:")
-    check(
+    check_exit(run("train", "bad.svm", cwd=tmp_path), 2, "mcboost-train: error: bad.svm:2:")
+    check_exit(
         call("predict", "bad.svm", files / "model.mcb", "out", cwd=tmp_path),
         2,
         "mcboost-predict: error: bad.svm:2:",
     )
     (tmp_path / "inf.svm").write_text("1 1:2\n2 1:inf\n")
-    check(call("train", "inf.svm", cwd=tmp_path), 2, "inf")
+    check_exit(call("train", "inf.svm", cwd=tmp_path), 2, "inf")
     (tmp_path / "cut.svm.gz").write_bytes(b"\x1f\x8b\x08\x00")
-    check(call("train", "cut.svm.gz", cwd=tmp_path), 2, "cut.svm.gz")
+    check_exit(call("train", "cut.svm.gz", cwd=tmp_path), 2, "cut.svm.gz")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.svm", "cut.svm.gz", "inf.svm"]
 
 
@@ -137,8 +137,8 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
         (["-w2", "3", "train.svm"], "class_weight was None"),
         (["-P", "other.svm", "train.svm"], "the validation set differ"),
     ]:
-        check(call("train", *options, *more, "m.mcb", cwd=tmp_path), 2, message, remedy)
-    check(
+        check_exit(call("train", *options, *more, "m.mcb", cwd=tmp_path), 2, message, remedy)
+    check_exit(
         call(
             "train", "-q", "--checkpoint", files / "model.mcb", "train.svm", "m.mcb", cwd=tmp_path
         ),
@@ -148,7 +148,7 @@ def test_2_checkpoint_of_another_training(files, tmp_path, blobs):
     )
     assert (tmp_path / "part").read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["other.svm", "part", "train.svm"]
-    check(call("train", *options, "train.svm", "m.mcb", cwd=tmp_path), 0)
+    check_exit(call("train", *options, "train.svm", "m.mcb", cwd=tmp_path), 0)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.mcb", "other.svm", "train.svm"]
 
 
@@ -156,18 +156,18 @@ def test_other_checkpoint_errors(files, tmp_path):
     train = files / "train.svm"
     (tmp_path / "notes").write_text("keep me")
     (tmp_path / "cut").write_bytes((files / "model.mcb").read_bytes()[:-1])
-    check(
+    check_exit(
         call("train", "--checkpoint", "notes", train, "m", cwd=tmp_path),
         1,
         "checkpoint notes already exists and is not a model",
     )
-    check(call("train", "-q", "--checkpoint", "cut", train, "m", cwd=tmp_path), 3, "cut: ")
-    check(
+    check_exit(call("train", "-q", "--checkpoint", "cut", train, "m", cwd=tmp_path), 3, "cut: ")
+    check_exit(
         call("train", "--checkpoint", "no/part", train, "m", cwd=tmp_path),
         4,
         "no: the folder for the checkpoint",
     )
-    check(
+    check_exit(
         call("train", "--checkpoint", tmp_path, train, "m", cwd=tmp_path),
         4,
         "is a folder, not a checkpoint",
@@ -186,14 +186,14 @@ def test_3_model(files, tmp_path):
     }
     for name, content in bad.items():
         (tmp_path / name).write_bytes(content)
-        check(call("info", name, cwd=tmp_path), 3, f"mcboost-info: error: {name}: ")
-        check(
+        check_exit(call("info", name, cwd=tmp_path), 3, f"mcboost-info: error: {name}: ")
+        check_exit(
             call("predict", files / "test.svm", name, "out", cwd=tmp_path),
             3,
             f"mcboost-predict: error: {name}: ",
         )
         assert not (tmp_path / "out").exists()
-    check(run("info", "cut.mcb", cwd=tmp_path), 3, "mcboost-info: error: cut.mcb: ")
+    check_exit(run("info", "cut.mcb", cwd=tmp_path), 3, "mcboost-info: error: cut.mcb: ")
 
 
 MISSING = "No such file or directory; name a model file that mcboost-train has written\n"
@@ -201,44 +201,46 @@ MISSING = "No such file or directory; name a model file that mcboost-train has w
 
 def test_4_missing_and_unwritable(files, tmp_path):
     train, test, model = files / "train.svm", files / "test.svm", files / "model.mcb"
-    check(
+    check_exit(
         call("train", "none.svm", cwd=tmp_path),
         4,
         "mcboost-train: error: none.svm: No such file or directory",
     )
-    check(call("train", tmp_path, "m.mcb", cwd=tmp_path), 4, "directory")
-    check(
+    check_exit(call("train", tmp_path, "m.mcb", cwd=tmp_path), 4, "directory")
+    check_exit(
         call("train", train, "no/folder/m.mcb", cwd=tmp_path),
         4,
         "no/folder: the folder for the model file no/folder/m.mcb does not exist; create it first",
     )
-    check(call("train", train, tmp_path), 4, "is a folder, not a model file")
-    check(
+    check_exit(call("train", train, tmp_path), 4, "is a folder, not a model file")
+    check_exit(
         call("train", "-P", "none.svm", train, cwd=tmp_path),
         4,
         "none.svm: No such file or directory",
     )
-    check(
+    check_exit(
         run("predict", "none.svm", model, "out", cwd=tmp_path),
         4,
         "none.svm: No such file or directory",
     )
-    check(call("predict", test, "none.mcb", "out", cwd=tmp_path), 4, f"none.mcb: {MISSING}")
+    check_exit(call("predict", test, "none.mcb", "out", cwd=tmp_path), 4, f"none.mcb: {MISSING}")
     completed = call("predict", test, model, "no/out", cwd=tmp_path)
-    check(
+    check_exit(
         completed,
         4,
         "error: no: the folder for the output file no/out does not exist; create it first\n",
     )
     # said before the rows are read
     completed = call("predict", "none.svm", "none.mcb", "no/out", cwd=tmp_path)
-    check(
+    check_exit(
         completed,
         4,
         "error: no: the folder for the output file no/out does not exist; create it first\n",
     )
-    check(call("predict", test, model, tmp_path), 4, "is a folder, not an output file")
-    check(call("info", "none.mcb", cwd=tmp_path), 4, f"mcboost-info: error: none.mcb: {MISSING}")
+    check_exit(call("predict", test, model, tmp_path), 4, "is a folder, not an output file")
+    check_exit(
+        call("info", "none.mcb", cwd=tmp_path), 4, f"mcboost-info: error: none.mcb: {MISSING}"
+    )
     assert list(tmp_path.iterdir()) == []
 
 
@@ -247,12 +249,12 @@ def test_4_missing_and_unwritable(files, tmp_path):
 )
 def test_4_forbidden_folder(files, tmp_path):
     tmp_path.chmod(0o500)
-    check(
+    check_exit(
         call("train", files / "train.svm", "m.mcb", cwd=tmp_path),
         4,
         "cannot write the model file into this folder",
     )
-    check(
+    check_exit(
         call("predict", files / "test.svm", files / "model.mcb", "out", cwd=tmp_path),
         4,
         "Permission denied",
@@ -261,12 +263,14 @@ def test_4_forbidden_folder(files, tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs Linux's full device")
 def test_4_disk_full(files):
-    check(
+    check_exit(
         run("predict", files / "test.svm", files / "model.mcb", "/dev/full"),
         4,
         "/dev/full: No space left on device",
     )
-    check(run("convert", files / "model.mcb", "/dev/full"), 4, "/dev/full: No space left on device")
+    check_exit(
+        run("convert", files / "model.mcb", "/dev/full"), 4, "/dev/full: No space left on device"
+    )
     for program, arguments in [
         ("info", [files / "model.mcb"]),
         ("info", ["--help"]),
@@ -290,7 +294,7 @@ def test_4_no_room_keeps_the_old_files(files, tmp_path):
     ]:
         code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
         code += f"sys.argv[1:] = {arguments}; from pymcboost.cli.{program} import main; sys.exit(main())"
-        check(run_python(code, cwd=tmp_path), 4, "File too large")
+        check_exit(run_python(code, cwd=tmp_path), 4, "File too large")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
 
@@ -302,7 +306,7 @@ def test_5_memory(files, tmp_path):
         ("predict", ["t.svm", str(files / "model.mcb"), "out"]),
     ]:
         code = f"{body}sys.argv[1:] = {arguments}; from pymcboost.cli.{program} import main; sys.exit(main())"
-        check(
+        check_exit(
             run_python(code, cwd=tmp_path),
             5,
             f"mcboost-{program}: error: not enough memory: t.svm: ",
@@ -350,7 +354,7 @@ def test_4_closed_standard_input(files, tmp_path):
         completed = subprocess.run(
             ["sh", "-c", line], cwd=tmp_path, env=environment(), capture_output=True, text=True
         )
-        check(completed, 4, f"mcboost-{program}: error: <stdin>: standard input is closed ")
+        check_exit(completed, 4, f"mcboost-{program}: error: <stdin>: standard input is closed ")
         assert len(completed.stderr.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -430,7 +434,7 @@ def test_4_a_model_that_can_be_saved_nowhere_leaves_the_checkpoint(files, tmp_pa
         f"sys.argv[1:] = {arguments}; sys.exit(train.main())\n"
     )
     completed = run_python(code, cwd=tmp_path)
-    check(
+    check_exit(
         completed,
         4,
         "m.mcb: File too large; the model could not be written to another folder either",
@@ -452,7 +456,7 @@ def test_4_a_checkpoint_that_cannot_be_removed_is_said(files, tmp_path, monkeypa
     monkeypatch.setattr(Checkpoint, "remove", stuck)
     options = ["-a", "mart", "-n", 2, "--checkpoint", "part", "--checkpoint-every", 0]
     completed = call("train", *options, files / "train.svm", "m.mcb", cwd=tmp_path)
-    check(
+    check_exit(
         completed,
         4,
         "the model is saved, but its checkpoint could not be removed: part: Permission denied",

@@ -76,7 +76,7 @@ def setting(X, y, K, rng, weights=None, integers=False, kind=TrainingData):
     return data, blocks, seen
 
 
-def check(X, data, blocks, a, exactly=False, n_threads=1):
+def check_against_twin(X, data, blocks, a, exactly=False, n_threads=1):
     used = (X.toarray() if scipy.sparse.issparse(X) else np.asarray(X))[data.rows].astype(
         np.float32
     )
@@ -126,7 +126,7 @@ def test_mixed_columns(K, m, integers):
     rng = np.random.default_rng(K * m)
     X = np.column_stack([column(kind, rng, m) for kind in KINDS])
     data, blocks, a = setting(X, rng.integers(0, K, m), K, rng=rng, integers=integers)
-    check(X, data, blocks, a=a, exactly=integers)
+    check_against_twin(X, data, blocks, a=a, exactly=integers)
 
 
 @pytest.mark.parametrize("narrow", [True, False])
@@ -140,7 +140,7 @@ def test_sums_of_workers(K, m, narrow, monkeypatch):
     rng = np.random.default_rng(K * m)
     X = np.column_stack([column(kind, rng, m) for kind in KINDS])
     data, blocks, a = setting(X, rng.integers(0, K, m), K, rng=rng, kind=DividedData)
-    check(X, data, blocks, a=a, n_threads=2)
+    check_against_twin(X, data, blocks, a=a, n_threads=2)
     scan = data.scan(data, K, 2)
     unit = scan._unit(blocks)
     size = np.abs(a).sum(axis=0).max() / unit
@@ -171,7 +171,7 @@ def test_each_kind_of_column(kind, dtype):
     for m in (2, 3, 65, 1500, 9000):
         X = column(kind, rng, m).astype(dtype)[:, None]
         data, blocks, a = setting(X, rng.integers(0, 6, m), 6, rng=rng, integers=True)
-        check(X, data, blocks, a=a, exactly=True)
+        check_against_twin(X, data, blocks, a=a, exactly=True)
 
 
 def test_every_store_is_met():
@@ -198,12 +198,12 @@ def test_bundled_bytes():
     data, blocks, a = setting(X, rng.integers(0, 7, 2000), 7, rng=rng, integers=True)
     (tiles,) = [store for store in data.stores if isinstance(store, Tiles)]
     assert len(tiles.feature) > 4 * len(tiles.codes)
-    check(X, data, blocks, a=a, exactly=True)
+    check_against_twin(X, data, blocks, a=a, exactly=True)
     for f in range(X.shape[1]):
         only = np.full_like(X, 0.0)
         only[:, f] = X[:, f]
         data, blocks, a = setting(only, rng.integers(0, 7, 2000), 7, rng=rng, integers=True)
-        check(only, data, blocks, a=a, exactly=True)
+        check_against_twin(only, data, blocks, a=a, exactly=True)
 
 
 @pytest.mark.parametrize("density", [0.0, 0.01, 0.3, 1.0])
@@ -221,7 +221,7 @@ def test_sparse(density, with_nan):
     if with_nan:
         X.data[rng.random(len(X.data)) < 0.2] = np.nan
     data, blocks, a = setting(X, rng.integers(0, 5, 300), 5, rng=rng, integers=True)
-    check(X, data, blocks, a=a, exactly=True)
+    check_against_twin(X, data, blocks, a=a, exactly=True)
 
 
 def test_sparse_equals_dense():
@@ -247,14 +247,14 @@ def test_nasty_weights(m):
     y = rng.choice([0, 2, 3], m)  # class 1 is missing
     data, blocks, a = setting(X, y, 4, rng=rng, weights=weights)
     assert data.n_rows == (weights > 0).sum()
-    check(X, data, blocks, a=a)
+    check_against_twin(X, data, blocks, a=a)
 
 
 def test_many_classes():
     rng = np.random.default_rng(9)
     X = rng.normal(size=(2000, 3))
     data, blocks, a = setting(X, rng.integers(0, 1000, 2000), 1000, rng=rng, integers=True)
-    check(X, data, blocks, a=a, exactly=True)
+    check_against_twin(X, data, blocks, a=a, exactly=True)
 
 
 def test_lossy_bins_contain_their_threshold():

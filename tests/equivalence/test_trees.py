@@ -181,7 +181,7 @@ def same_tree(found, tree):
     np.testing.assert_array_equal(np.float32(found["threshold"]), np.float32(tree.threshold))
 
 
-def check(
+def check_against_twin(
     data,
     X,
     S,
@@ -289,7 +289,7 @@ def test_mixed_columns(real, cell_words, counts, m, K):
         X = np.round(X, 1)
     S = remainders(data, rng).astype(real)
     jobs = all_pairs(K)[:: max(1, K // 2)]
-    assert check(
+    assert check_against_twin(
         data, X, S, jobs=jobs, cell_words=cell_words, counts=counts, modes=[(True, 1), (False, 1)]
     ) > 5 * len(jobs)
 
@@ -304,7 +304,7 @@ def test_each_kind_of_column(kind, real, cell_words):
         X = np.round(X, 1) if kind == "continuous" else X
         data = TreeData(X, labels(m, 2, rng), 2, sample_weight=np.ones(m))
         S = remainders(data, rng).astype(real)
-        splits = check(
+        splits = check_against_twin(
             data, X, S, jobs=[(1, -1), (0, 1)], cell_words=cell_words, modes=[(True, 1), (False, 1)]
         )
         assert (splits == 0) == (kind in ("constant", "all missing")) or m < 600
@@ -324,7 +324,7 @@ def test_exact_ties_go_to_the_first(real, cell_words):
         for made in (X, scipy.sparse.csr_matrix(X)):
             data = TreeData(made, labels(m, 3, rng), 3, sample_weight=np.ones(m))
             S = twin.remaining(np.full((3, m), 1 / 3), data.y).astype(real)
-            check(
+            check_against_twin(
                 data,
                 X,
                 S,
@@ -344,7 +344,9 @@ def test_missing_values_in_part_of_the_classes(real, cell_words):
     X[:, 3] = np.where(y == 3, np.nan, 5.0)
     data = TreeData(X, y, 4, sample_weight=np.ones(800))
     S = remainders(data, rng).astype(real)
-    check(data, X, S, jobs=all_pairs(4), cell_words=cell_words, modes=[(True, 1), (False, 1)])
+    check_against_twin(
+        data, X, S, jobs=all_pairs(4), cell_words=cell_words, modes=[(True, 1), (False, 1)]
+    )
     scale = scales(data, S, [(3, -1)], counts=False, cell_words=cell_words)
     found = grow(data, S, [(3, -1)], cell_words=cell_words, scale=scale, max_leaves=2)[0]
     assert found["column"] == [3]
@@ -363,7 +365,7 @@ def test_weights(real, cell_words, counts):
     y = labels(500, 3, rng)
     data = TreeData(X, y, 3, sample_weight=weight)
     S = remainders(data, rng).astype(real)
-    check(
+    check_against_twin(
         data,
         X,
         S,
@@ -397,7 +399,7 @@ def test_counts_of_other_bits(bits, counts, monkeypatch):
             TreeData(its, labels(900, 3, rng), 3, sample_weight=rng.uniform(0, 5, 900)),
             [(True, 1), (False, 2)],
         )
-        check(
+        check_against_twin(
             data,
             its,
             remainders(data, rng),
@@ -419,7 +421,7 @@ def test_bounds_on_leaves(real, cell_words):
     sizes = []
     for least in (1.0, 3.0, 20.0, 150.0, 1e6):
         modes = [(True, 1), (False, 1)]
-        check(
+        check_against_twin(
             data,
             X,
             S,
@@ -443,7 +445,7 @@ def test_bounds_on_leaves(real, cell_words):
         assert sizes[-1] >= least - 0.01 or len(found[0]["column"]) == 0
     assert len(set(sizes)) > 2
     for max_depth, max_leaves in itertools.product((1, 2, 3, 500), (2, 3, 40)):
-        check(
+        check_against_twin(
             data, X, S, jobs=jobs, cell_words=cell_words, max_depth=max_depth, max_leaves=max_leaves
         )
 
@@ -454,7 +456,7 @@ def test_many_leaves():
     data = TreeData(X, labels(300, 3, rng), 3, sample_weight=np.ones(300))
     S = remainders(data, rng)
     assert (
-        check(
+        check_against_twin(
             data, X, S, jobs=[(1, 2)], cell_words=2, max_leaves=1000, modes=[(True, 1), (False, 1)]
         )
         == 299
@@ -483,7 +485,9 @@ def test_samples_of_rows_and_features(real, cell_words, sparse):
         if part < 1:
             active[rng.choice(d, max(1, round(part * d)), replace=False)] = 1
         options = {"cell_words": cell_words, "sample": sample, "active": active}
-        check(data, X, S, jobs=[(1, -1), (2, 0)], **options, modes=[(True, 1), (False, 1)])
+        check_against_twin(
+            data, X, S, jobs=[(1, -1), (2, 0)], **options, modes=[(True, 1), (False, 1)]
+        )
 
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
@@ -507,7 +511,9 @@ def test_sparse_input_equals_dense_input(real, cell_words):
         other = TreeData(make(X), y, 3, sample_weight=np.ones(m))
         assert other.columns.row_ptr is not None
         assert identical(grow(other, S, pairs, cell_words=cell_words, scale=scale), expected)
-    check(other, X, S, jobs=pairs, cell_words=cell_words, modes=[(True, 1), (False, 1)])
+    check_against_twin(
+        other, X, S, jobs=pairs, cell_words=cell_words, modes=[(True, 1), (False, 1)]
+    )
 
 
 @pytest.mark.parametrize(("real", "cell_words"), ARITHMETIC)
@@ -530,8 +536,10 @@ def test_few_of_many_sparse_features(real, cell_words, leaves):
     for share in (1e-9, 0.03, 0.15, 0.8):
         options = {"cell_words": cell_words, "max_leaves": leaves, "share": share, "key": 7}
         modes = [(True, 1), (False, 1), (True, 3)]
-        check(data, X, S, jobs=[(0, -1), (2, 1)], **options, modes=modes)
-        check(data, X, S, jobs=[(0, -1)], **options, modes=modes, active=active, sample=sample)
+        check_against_twin(data, X, S, jobs=[(0, -1), (2, 1)], **options, modes=modes)
+        check_against_twin(
+            data, X, S, jobs=[(0, -1)], **options, modes=modes, active=active, sample=sample
+        )
 
 
 REGULARISED = [
@@ -559,10 +567,10 @@ def test_regularised(real, cell_words, sparse, options):
     )
     S = remainders(data, rng).astype(real)
     jobs, modes = [(0, -1), (2, 1), (1, 2)], [(True, 1), (False, 3)]
-    check(data, X, S, jobs=jobs, cell_words=cell_words, modes=modes, **options)
+    check_against_twin(data, X, S, jobs=jobs, cell_words=cell_words, modes=modes, **options)
     active = (rng.random(len(data.column)) < 0.5).astype(np.uint8)
     sample = np.sort(rng.choice(m, 250, replace=False))
-    check(
+    check_against_twin(
         data,
         X,
         S,
@@ -574,7 +582,7 @@ def test_regularised(real, cell_words, sparse, options):
         **options,
     )
     if "min_hessian" not in options:
-        check(data, X, S, jobs=jobs[:1], cell_words=cell_words, counts=True, **options)
+        check_against_twin(data, X, S, jobs=jobs[:1], cell_words=cell_words, counts=True, **options)
     scale = scales(data, S, jobs, counts=False, cell_words=cell_words)
     plain, found = (
         grow(data, S, jobs, cell_words=cell_words, scale=scale, **more) for more in ({}, options)
@@ -593,7 +601,7 @@ def test_each_kind_of_column_regularised(kind, real, cell_words):
         data = TreeData(X, labels(m, 2, rng), 2, sample_weight=np.ones(m))
         S = remainders(data, rng).astype(real)
         for options in REGULARISED[1::4]:
-            check(
+            check_against_twin(
                 data,
                 X,
                 S,
@@ -614,8 +622,10 @@ def test_l2_far_above_and_far_below_the_second_derivatives(real, cell_words, spr
     data = TreeData(X, labels(300, 3, rng), 3, sample_weight=np.ones(300))
     S = remainders(data, rng, spread).astype(real)
     for l2 in (1e-12, 1.0, 1e6, 1e12):
-        check(data, X, S * real(1e-8), jobs=[(0, -1), (2, 1)], cell_words=cell_words, l2=l2)
-        check(data, X, S, jobs=[(0, -1), (2, 1)], cell_words=cell_words, l2=l2)
+        check_against_twin(
+            data, X, S * real(1e-8), jobs=[(0, -1), (2, 1)], cell_words=cell_words, l2=l2
+        )
+        check_against_twin(data, X, S, jobs=[(0, -1), (2, 1)], cell_words=cell_words, l2=l2)
 
 
 def test_gains_with_l2():
@@ -676,7 +686,7 @@ def test_bundles(real, cell_words):
         + (X[:, 12:54] == X[:, 12:54].max(axis=0)).astype(float)[:, [3, 14, 20, 33]].T * 3
     )
     S = twin.remaining(scipy.special.softmax(F, axis=0), data.y).astype(real)
-    check(
+    check_against_twin(
         data,
         X,
         S,
@@ -688,7 +698,7 @@ def test_bundles(real, cell_words):
     active = np.zeros(len(data.column), dtype=np.uint8)
     active[rng.choice(len(active), len(active) // 3, replace=False)] = 1
     sample = np.sort(rng.choice(m, 600, replace=False))
-    check(
+    check_against_twin(
         data,
         X,
         S,
@@ -726,13 +736,13 @@ def test_tiles_that_skip_rows(real, cell_words):
     assert (data.tiles.tile_mode[data.tiles.tile_skip == 1] != 0).any()
     S = remainders(data, rng).astype(real)
     modes = [(True, 1), (False, 1), (True, 3)]
-    check(data, X, S, jobs=[(0, -1), (1, 2)], cell_words=cell_words, modes=modes)
+    check_against_twin(data, X, S, jobs=[(0, -1), (1, 2)], cell_words=cell_words, modes=modes)
     sample = np.sort(rng.choice(len(y), 2500, replace=False))
-    check(
+    check_against_twin(
         data, X, S, jobs=[(2, 0)], cell_words=cell_words, sample=sample, max_leaves=8, modes=modes
     )
     least = int(500 * scales(data, S, [(0, -1)], counts=True, cell_words=cell_words)[0, 2])
-    check(
+    check_against_twin(
         data,
         X,
         S,
@@ -755,8 +765,10 @@ def test_more_distinct_values_than_a_byte_holds(counts):
     assert data.columns.code_bytes == 2
     assert data.columns.n_bins.max() > 1000
     S = remainders(data, rng)
-    check(data, X, S, jobs=all_pairs(3), cell_words=2, counts=counts, modes=[(True, 1), (False, 1)])
-    check(data, X, S, jobs=[(1, 0)], cell_words=2, sample=np.arange(0, m, 3))
+    check_against_twin(
+        data, X, S, jobs=all_pairs(3), cell_words=2, counts=counts, modes=[(True, 1), (False, 1)]
+    )
+    check_against_twin(data, X, S, jobs=[(1, 0)], cell_words=2, sample=np.arange(0, m, 3))
 
 
 def test_a_thousand_classes():
@@ -768,8 +780,8 @@ def test_a_thousand_classes():
         data = TreeData(X, labels(m, K, rng), K, sample_weight=np.ones(m))
         S = remainders(data, rng).astype(np.float32)
         jobs = [(0, -1), (999, -1), (0, 999), (500, 2)]
-        check(data, X, S, jobs=jobs, cell_words=1, modes=[(True, 1), (False, 1)])
-        check(data, X, S, jobs=jobs, cell_words=1, counts=True)
+        check_against_twin(data, X, S, jobs=jobs, cell_words=1, modes=[(True, 1), (False, 1)])
+        check_against_twin(data, X, S, jobs=jobs, cell_words=1, counts=True)
 
 
 def test_a_node_that_several_threads_share():
@@ -788,7 +800,7 @@ def test_a_node_that_several_threads_share():
         assert identical(
             grow(data, S, [(1, -1)], cell_words=1, scale=scale, n_threads=n_threads, pool=pool), one
         )
-    check(data, X, S, jobs=[(1, -1)], cell_words=1, max_leaves=3)
+    check_against_twin(data, X, S, jobs=[(1, -1)], cell_words=1, max_leaves=3)
 
 
 @pytest.mark.parametrize("pool", [True, False])
@@ -851,7 +863,7 @@ def state_of(data, *, counts=False, max_leaves=8, min_samples_leaf=1, max_depth=
         max_leaves=max_leaves,
         max_depth=max_depth,
         min_samples_leaf=min_samples_leaf,
-        counts=counts,
+        h_is_weight=counts,
         n_threads=n_threads,
     )
 
@@ -1677,10 +1689,10 @@ def test_drawn_features_alone(values, m, words, weighted):
             },
         )
     ):
-        check(data, X, S, jobs=jobs, key=key, **{"share": 0.1, **options}, **shared)
-        check(data, X, ties, jobs=jobs, key=key, **{"share": 0.1, **options}, **shared)
+        check_against_twin(data, X, S, jobs=jobs, key=key, **{"share": 0.1, **options}, **shared)
+        check_against_twin(data, X, ties, jobs=jobs, key=key, **{"share": 0.1, **options}, **shared)
     if words == 2:
-        assert check(data, X, S, jobs=jobs, counts=True, key=9, share=0.2, **shared)
+        assert check_against_twin(data, X, S, jobs=jobs, counts=True, key=9, share=0.2, **shared)
 
 
 @pytest.mark.parametrize(("real", "words"), [(np.float64, 2), (np.float32, 2)])
@@ -1699,10 +1711,12 @@ def test_sets_of_categories(real, words, most, levels):
     unit = scales(data, S, jobs, counts=False, cell_words=words)[0, 2]
     least = levels_of(data, unit, most)
     for counts in (False, True):
-        assert check(data, X, S, jobs=jobs, counts=counts, least_levels=least, **shared)
+        assert check_against_twin(
+            data, X, S, jobs=jobs, counts=counts, least_levels=least, **shared
+        )
     options = {"l2": 0.5, "min_hessian": 1.0, "min_gain": 1e-3}
     sample = np.sort(rng.choice(600, 350, replace=False))
-    assert check(
+    assert check_against_twin(
         data,
         X,
         S,
@@ -1713,10 +1727,12 @@ def test_sets_of_categories(real, words, most, levels):
         **options,
         **shared,
     )
-    assert check(data, X, S, jobs=jobs, least_levels=least, share=0.5, key=9, max_depth=3, **shared)
-    assert check(data, X, S, jobs=jobs, least_levels=least, level_cost=0.5, **shared)
+    assert check_against_twin(
+        data, X, S, jobs=jobs, least_levels=least, share=0.5, key=9, max_depth=3, **shared
+    )
+    assert check_against_twin(data, X, S, jobs=jobs, least_levels=least, level_cost=0.5, **shared)
     active = (data.column < 2).astype(np.uint8)
-    check(data, X, S, jobs=jobs, least_levels=least, active=active, **shared)
+    check_against_twin(data, X, S, jobs=jobs, least_levels=least, active=active, **shared)
     found = grow(
         data,
         S,
@@ -1753,7 +1769,7 @@ def test_nasty_categories():
         for most in (0, 15, 1e9):
             jobs = all_pairs(3)
             unit = scales(data, S + 1e-9, jobs, counts=False, cell_words=2)[0, 2]
-            check(
+            check_against_twin(
                 data, X, S + 1e-9, jobs=jobs, cell_words=2, least_levels=levels_of(data, unit, most)
             )
 

@@ -112,7 +112,9 @@ def gain_bounds(loss, settings):
     return max(settings.get("min_gain", 0.0), mean / 8), mean
 
 
-def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categorical=(), **options):
+def check_against_twin(
+    X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categorical=(), **options
+):
     data = TreeData(
         X,
         y,
@@ -178,7 +180,7 @@ def check(X, y, K, name="softmax", weight=None, seed=0, n_threads=(1,), categori
 def test_trees(kind, m, K):
     rng = np.random.default_rng(m + K)
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-    _, splits = check(features(kind, rng, m), y, K, seed=K)
+    _, splits = check_against_twin(features(kind, rng, m), y, K, seed=K)
     assert splits
 
 
@@ -190,7 +192,7 @@ def test_sparse_trees(kind, K):
     X = features(kind, rng, m)
     X[rng.random(X.shape) < 0.6] = 0
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-    _, splits = check(scipy.sparse.csr_matrix(X), y, K, seed=K)
+    _, splits = check_against_twin(scipy.sparse.csr_matrix(X), y, K, seed=K)
     assert splits
 
 
@@ -203,7 +205,9 @@ def test_many_sparse_cells(values, max_features):
     X.data = rng.integers(1, values + 1, X.nnz).astype(np.float32)
     X.data[rng.random(X.nnz) < 0.02] = np.nan
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-    data, _ = check(X, y, K, seed=1, n_threads=(1, 3), max_features=max_features, max_leaves=6)
+    data, _ = check_against_twin(
+        X, y, K, seed=1, n_threads=(1, 3), max_features=max_features, max_leaves=6
+    )
     assert values < 60 or np.count_nonzero(np.diff(data.columns.by_cell()[0])) > 2 * 8192
 
 
@@ -227,7 +231,9 @@ def test_few_sparse_features_are_looked_up(options, values):
         X.data = rng.integers(1, values + 1, X.nnz).astype(np.float32)
         X.data[rng.random(X.nnz) < 0.05] = np.nan
         y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
-        data, splits = check(X, y, K, seed=m, n_threads=n_threads, **{"max_leaves": 12, **options})
+        data, splits = check_against_twin(
+            X, y, K, seed=m, n_threads=n_threads, **{"max_leaves": 12, **options}
+        )
         assert 4 * round(options["max_features"] * len(data.column)) <= len(data.column)
         assert splits or m < 300
 
@@ -239,7 +245,9 @@ def test_sparse_features_across_tasks():
     X = np.column_stack([rng.permutation(m) for _ in range(d)]).astype(np.float64)
     X[rng.random(X.shape) < 0.02] = 0
     y = (X > [4500, 500, 500]).sum(axis=1) % 3
-    data, splits = check(scipy.sparse.csr_matrix(X), y, 3, max_features=1.0, max_leaves=6)
+    data, splits = check_against_twin(
+        scipy.sparse.csr_matrix(X), y, 3, max_features=1.0, max_leaves=6
+    )
     assert data.columns.n_bins.max() > 4096
     assert len(splits) == 5
 
@@ -254,7 +262,7 @@ def test_many_leaves_with_threads(kind, n_threads):
     X = np.hstack([features(kind, rng, m) for _ in range(3)])
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
     X[:60, 0] = 99  # a few rows to be split off, again and again
-    check(X, y, K, seed=3, n_threads=(n_threads,), max_leaves=40, max_features=0.9)
+    check_against_twin(X, y, K, seed=3, n_threads=(n_threads,), max_leaves=40, max_features=0.9)
 
 
 @pytest.mark.parametrize("options", [
@@ -264,7 +272,7 @@ def test_many_leaves_with_threads(kind, n_threads):
 def test_options(options):
     rng = np.random.default_rng(1)
     y = np.concatenate([np.arange(4), rng.integers(0, 4, 196)])
-    check(features("continuous", rng, 200), y, 4, **options)
+    check_against_twin(features("continuous", rng, 200), y, 4, **options)
 
 
 def some_rows(kind, K, sparse):
@@ -290,7 +298,7 @@ def some_rows(kind, K, sparse):
 def test_parts_of_rows_and_features(kind, options, sparse):
     for K, n_threads in ((3, (1,)), (20, (1, 2))):
         X, y, weight = some_rows(kind, K, sparse)
-        check(X, y, K, weight=weight, seed=K, n_threads=n_threads, **options)
+        check_against_twin(X, y, K, weight=weight, seed=K, n_threads=n_threads, **options)
 
 
 def test_large_nodes_of_drawn_rows_count_the_unusual_codes():
@@ -300,7 +308,9 @@ def test_large_nodes_of_drawn_rows_count_the_unusual_codes():
     X = np.where(rng.random((m, 12)) < 0.85, 7.0, rng.integers(0, 30, (m, 12)))
     y = (X[:, :2] > 7).sum(axis=1)
     for take in (0.4, 1.0):
-        check(X, y, 3, n_threads=(1, 3), subsample=0.6, max_features=take, max_leaves=20)
+        check_against_twin(
+            X, y, 3, n_threads=(1, 3), subsample=0.6, max_features=take, max_leaves=20
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -318,7 +328,7 @@ def test_moved_rows(kind, m, K, options, moved):
     weight[:K] = 1
     settings = {"max_leaves": 150, "min_samples_leaf": 1, **options}
     found = moved()
-    check(X, y, K, weight=weight, seed=2, n_threads=(1, 3), **settings)
+    check_against_twin(X, y, K, weight=weight, seed=2, n_threads=(1, 3), **settings)
     # In large data usual codes are not counted, and rows stay where they are.
     stay = m >= 4096 and kind in ("repeated", "missing", "exclusive", "skewed")
     assert [places is None or not places[2].any() for places in found] == [stay] * len(found)
@@ -340,7 +350,7 @@ def test_sums_of_64_bits(kind, m, K, options, sparse, monkeypatch):
         X = scipy.sparse.csr_matrix(X)
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
     weight = rng.random(m) * 10.0 ** rng.integers(-3, 3, m)
-    data, splits = check(X, y, K, weight=weight, seed=K, n_threads=(1, 3), **options)
+    data, splits = check_against_twin(X, y, K, weight=weight, seed=K, n_threads=(1, 3), **options)
     assert splits
     loss, trees = learner(data, "softmax", n_threads=1, rng=np.random.default_rng(0), **options)
     assert type(trees._grower) is not _vector_trees.Grower
@@ -353,7 +363,7 @@ def test_categories_in_sums_of_64_bits(monkeypatch):
     for K in (2, 6, 20):
         X = rng.integers(0, [4, 30, 200], (900, 3)).astype(float)
         y = np.concatenate([np.arange(K), rng.integers(0, K, 900 - K)])
-        check(X, y, K, seed=K, categorical=(1, 2), max_features=1.0)
+        check_against_twin(X, y, K, seed=K, categorical=(1, 2), max_features=1.0)
 
 
 def test_rows_are_moved_where_it_pays(monkeypatch):
@@ -427,7 +437,7 @@ def test_weights(spread):
     weight = 10.0 ** rng.uniform(-spread, 1, m)
     weight[rng.random(m) < 0.1] = 0
     weight[:K] = 1
-    data, _ = check(features("ties", rng, m), y, K, weight=weight, min_samples_leaf=1)
+    data, _ = check_against_twin(features("ties", rng, m), y, K, weight=weight, min_samples_leaf=1)
     assert data.n_rows == (weight > 0).sum()
 
 
@@ -480,8 +490,8 @@ def test_weights_are_repetitions():
 def test_a_class_without_rows_and_a_thousand_classes():
     rng = np.random.default_rng(3)
     X = features("ties", rng, 60)
-    check(X, rng.choice([0, 2, 5], 60), 7)
-    check(X, rng.integers(0, 1000, 60), 1000, max_leaves=4)
+    check_against_twin(X, rng.choice([0, 2, 5], 60), 7)
+    check_against_twin(X, rng.integers(0, 1000, 60), 1000, max_leaves=4)
 
 
 def test_nothing_to_split():
@@ -492,7 +502,7 @@ def test_nothing_to_split():
     data = TreeData(np.array([[1.0]]), np.array([0]), 2, sample_weight=np.ones(1))
     assert learner(data, "softmax")[1].fit(1) is None
     y = rng.integers(0, 2, 30)
-    check(np.repeat(y[:, None], 2, axis=1).astype(float), y, 2)  # pure after one split
+    check_against_twin(np.repeat(y[:, None], 2, axis=1).astype(float), y, 2)  # pure after one split
 
 
 def test_two_classes_are_a_binary_mart_tree():
@@ -601,7 +611,7 @@ def test_splits_in_directions(kind, options):
     y = np.concatenate([np.arange(20), rng.integers(0, 20, 380)])
     weight = rng.random(400) + 0.1
     for name in ("softmax", "logistic"):
-        check(
+        check_against_twin(
             features(kind, rng, 400), y, 20, name=name, weight=weight, n_threads=(1, 2), **options
         )
 
@@ -1087,7 +1097,7 @@ def test_sets_of_categories(K, n_levels, few):
     X[rng.random(X.shape) < [0.1, 0, 0, 0.3]] = np.nan
     y = (np.nan_to_num(X[:, 0], nan=3) * 7 % K + rng.integers(0, 2, 600)).astype(int) % K
     weight = rng.integers(1, 4, 600) / 2.0 if n_levels == 40 else None
-    _, splits = check(
+    _, splits = check_against_twin(
         X, y, K, weight=weight, categorical=(0, 1, 2), n_threads=(1, 3), max_features=1.0, **options
     )
     assert any(isinstance(split[1], frozenset) for split in splits)

@@ -21,7 +21,7 @@ def program(request):
     return build(PROGRAM, [c_compiler(), "-std=c99", "-O0", request.param, *STRICT])
 
 
-def check(program, model, rows, folder):
+def check_every_way_of_scoring(program, model, rows, folder):
     """Every way of scoring, where subnormal numbers are 0, gives the bits that Python gives where they are not."""
     model.save(folder / "model.mcb")
     rows.astype("<f4").tofile(folder / "rows")
@@ -87,14 +87,14 @@ def test_strict_splits_of_other_libraries(program, tmp_path):
         rows = normal_rows()
         below = (rows[:, 0] < limit) | np.isnan(rows[:, 0])
         assert model.decision_function(rows).tolist() == np.where(below, 20, -20).tolist()
-        check(program, model, rows, folder=tmp_path)
+        check_every_way_of_scoring(program, model, rows, folder=tmp_path)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_kind_of_model(program, name, tmp_path):
     model, rows = MODELS[name]
     rows = np.where(np.abs(rows) < SMALLEST, 0, rows).astype(np.float32)
-    check(program, model, rows, folder=tmp_path)
+    check_every_way_of_scoring(program, model, rows, folder=tmp_path)
 
 
 @pytest.mark.parametrize("estimator", [MartClassifier, MCBoostClassifier])
@@ -105,4 +105,4 @@ def test_thresholds_between_small_numbers(program, estimator, tmp_path):
         X = np.where(np.arange(60) % 2, low, high).astype(np.float32)[:, None]
         model = estimator(n_estimators=3).fit(X, np.arange(60) % 2).model_
         assert (model.predict(X) == np.arange(60) % 2).all()
-        check(program, model, X, folder=tmp_path)
+        check_every_way_of_scoring(program, model, X, folder=tmp_path)

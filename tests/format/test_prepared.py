@@ -49,7 +49,7 @@ def has_avx512():
     return info.exists() and set(info.read_text().split()) >= AVX512
 
 
-def check(program, folder, trees, ranked, rows=3, X=None):
+def check_against_twin(program, folder, trees, ranked, rows=3, X=None):
     """Compare with the slow twin; ``ranked``: whether ranks are used where the processor has them."""
     X = random_rows(40, trees.n_features) if X is None else X.copy()
     X[0] = np.nan
@@ -79,7 +79,7 @@ def test_trees_in_ranks_keep_their_bits(compiled, build, mode, tmp_path):
         trees = random_trees(
             20, n_features, n_classes, mode=mode, splits=splits, few_thresholds=n_features == 9
         )
-        check(compiled(build), tmp_path, trees, ranked=True)
+        check_against_twin(compiled(build), tmp_path, trees, ranked=True)
 
 
 def test_numbers_of_classes_and_trees(compiled, tmp_path):
@@ -89,11 +89,11 @@ def test_numbers_of_classes_and_trees(compiled, tmp_path):
             trees = random_trees(
                 n_rounds, 5, n_classes, mode="vector", splits=(35, 70), seed=n_classes
             )
-            check(compiled("simd"), tmp_path, trees, ranked=True)
+            check_against_twin(compiled("simd"), tmp_path, trees, ranked=True)
         if n_classes == 25:
-            check(compiled("plain"), tmp_path, trees, ranked=False)
+            check_against_twin(compiled("plain"), tmp_path, trees, ranked=False)
     for n_rounds in (280, 131):
-        check(
+        check_against_twin(
             compiled("simd"),
             tmp_path,
             random_trees(n_rounds, 7, 3, mode="vector", splits=(0, 12)),
@@ -104,7 +104,7 @@ def test_numbers_of_classes_and_trees(compiled, tmp_path):
         deep,
         threshold=np.where(np.arange(len(deep.threshold)) % 40 < 39, 1e30, 0).astype(np.float32),
     )
-    check(compiled("simd"), tmp_path, deep, ranked=True)
+    check_against_twin(compiled("simd"), tmp_path, deep, ranked=True)
 
 
 @pytest.mark.parametrize("n_classes", [2, 5, 16, 17, 28, 48, 49, 128, 129])
@@ -112,7 +112,7 @@ def test_groups_of_rows(compiled, n_classes, tmp_path):
     """Trees that ask all splits, in ranks or not, and some that do not: sums of a group in one or several parts."""
     for n_rounds, splits in ((45, (0, 31)), (3, (0, 31)), (20, (25, 40))):
         trees = random_trees(n_rounds, 7, n_classes, mode="vector", splits=splits, seed=n_classes)
-        check(compiled("simd"), tmp_path, trees, ranked=len(trees.threshold) >= 1000)
+        check_against_twin(compiled("simd"), tmp_path, trees, ranked=len(trees.threshold) >= 1000)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="stacks of threads are painted on Linux")
@@ -212,21 +212,23 @@ def test_no_frame_is_larger_than_the_header_says(flags, tmp_path):
 
 def test_what_ranks_cannot_hold_is_scored_otherwise(compiled, tmp_path):
     few = random_trees(5, 9, 3, mode="vector", splits=(0, 12))
-    check(compiled("simd"), tmp_path, few, ranked=False)  # fewer than 1,000 splits
-    check(
+    check_against_twin(compiled("simd"), tmp_path, few, ranked=False)  # fewer than 1,000 splits
+    check_against_twin(
         compiled("simd"),
         tmp_path,
         random_trees(20, 33, 3, mode="vector", splits=(60, 90)),
         ranked=False,
     )  # 66 columns
-    check(compiled("simd"), tmp_path, chains(1, 2048), ranked=False)  # a tree of over 2,047 splits
-    check(
+    check_against_twin(
+        compiled("simd"), tmp_path, chains(1, 2048), ranked=False
+    )  # a tree of over 2,047 splits
+    check_against_twin(
         compiled("simd"), tmp_path, chains(5, 2047), ranked=False, rows=1
     )  # over 8,191 thresholds
     same = replace(
         chains(5, 2047), threshold=np.tile(np.linspace(-1, 1, 2047, dtype=np.float32), 5)
     )
-    check(
+    check_against_twin(
         compiled("simd"), tmp_path, same, ranked=True, rows=1
     )  # of which only 2,047 are different
 
@@ -270,7 +272,7 @@ def test_sets_of_categories(compiled, build, vector, tmp_path):
         codes = rng.integers(-2, 80, size=X.shape).astype(np.float32)
         X = np.where(rng.random(X.shape) < 0.6, codes, X)
         X[3:9, ::2] = np.array([[-0.0], [1e-42], [4.5], [3e9], [-1e-42], [7.999]], dtype=np.float32)
-        check(compiled(build), tmp_path, trees, ranked=False, rows=12, X=X)
+        check_against_twin(compiled(build), tmp_path, trees, ranked=False, rows=12, X=X)
 
 
 def test_a_table_that_would_outgrow_the_sets_is_not_made(tmp_path):

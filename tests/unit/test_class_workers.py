@@ -29,7 +29,7 @@ def by_class(y, size):
     return np.array_split(np.argsort(y, kind="stable"), size)
 
 
-def check(cls, X, y, parts, weight=None, **params):
+def check_workers_agree(cls, X, y, parts, weight=None, **params):
     """The workers' models are those of one worker."""
     params = {
         "n_estimators": 4,
@@ -49,7 +49,7 @@ def test_division_of_the_rows_does_not_change_the_model(cls, how, size):
     for m, threads in ((300, 1), (9000, 2)):  # in double precision, and in single
         X, y = rows(m)
         parts = by_class(y, size) if how == "by class" else parts_of(m, size, how, rng=rng)
-        one = check(cls, X, y, parts=parts, threads=threads, n_estimators=3)
+        one = check_workers_agree(cls, X, y, parts=parts, threads=threads, n_estimators=3)
         assert len(one.model_.ensemble) >= 9
 
 
@@ -67,7 +67,7 @@ def test_more_rows_than_counts_of_24_bits_take(cls, how, monkeypatch):
     fewer = cls(random_state=0, **({"gap": 2} if cls in BASED else {}), **params).fit(X, y, weight)
     monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
     del params["n_jobs"]
-    one = check(
+    one = check_workers_agree(
         cls,
         X,
         y,
@@ -96,7 +96,7 @@ OPTIONS = {
 def test_options(cls, name):
     X, y = rows(9000)
     X[: len(X) // 2, 5] = np.nan
-    check(
+    check_workers_agree(
         cls,
         X,
         y,
@@ -113,7 +113,7 @@ def test_options(cls, name):
 def test_numbers_of_classes(cls, K, params):
     X, y = rows(2500)
     params = params if cls in BASED else {}
-    check(
+    check_workers_agree(
         cls,
         X,
         more_classes(y, K),
@@ -134,7 +134,7 @@ def test_weights(cls, kind):
     )
     parts = parts_of(len(y), 3, "random", rng=rng)
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
-    check(cls, X, y, parts=parts, weight=weight)
+    check_workers_agree(cls, X, y, parts=parts, weight=weight)
 
 
 @pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
@@ -152,7 +152,7 @@ def test_columns_of_many_kinds(cls):
         [X, np.arange(12) == rng.integers(0, 30, m)[:, None], np.ones((m, 1), dtype=np.float32)]
     )
     y = (X[:, 0] > 9).astype(int) + (X[:, 18] > 0.5) + (X[:, 25] > 0)
-    check(cls, X, y, parts=[np.arange(8000), np.arange(8000, m)], max_leaf_nodes=10)
+    check_workers_agree(cls, X, y, parts=[np.arange(8000), np.arange(8000, m)], max_leaf_nodes=10)
 
 
 @pytest.mark.parametrize("cls", [MartClassifier, ABCLogitBoostClassifier])
@@ -162,9 +162,9 @@ def test_little_memory(cls, monkeypatch):
     parts = parts_of(len(y), 2, "random", rng=np.random.default_rng(6))
     monkeypatch.setattr(tree_data, "POOL_BYTES", 0)
     monkeypatch.setattr(class_trees, "POOL_BYTES", 0)
-    check(cls, X, y, parts=parts, n_estimators=2)
+    check_workers_agree(cls, X, y, parts=parts, n_estimators=2)
     monkeypatch.setattr(class_trees, "STEP_BYTES", 1)
-    check(cls, X, y, parts=parts, n_estimators=2)
+    check_workers_agree(cls, X, y, parts=parts, n_estimators=2)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,9 @@ def test_categories(cls, params):
     X[:, 1] = rng.integers(0, 70, len(y)) * (rng.random(len(y)) < 0.9)
     X[:, 2] = (y + rng.integers(0, 3, len(y))) % 5
     X[rng.random(len(y)) < 0.1, 2] = np.nan
-    one = check(cls, X, y, parts=by_class(X[:, 1], 3), categorical_features=[1, 2], **params)
+    one = check_workers_agree(
+        cls, X, y, parts=by_class(X[:, 1], 3), categorical_features=[1, 2], **params
+    )
     assert one.model_.ensemble.subset.any()
 
 
@@ -212,7 +214,9 @@ def test_features_drawn_that_cannot_split_the_root():
     X[:, 1:] = 0
     X[0, 1:] = 1
     parts = parts_of(len(y), 2, "random", rng=np.random.default_rng(7))
-    one = check(LogitBoostClassifier, X, y, parts=parts, max_features=0.2, min_samples_leaf=5)
+    one = check_workers_agree(
+        LogitBoostClassifier, X, y, parts=parts, max_features=0.2, min_samples_leaf=5
+    )
     assert one.gain_[0] > 0
 
 
@@ -226,7 +230,7 @@ def test_validation_rows_of_one_worker(cls):
         "n_estimators": 30,
         "n_iter_no_change": 3,
     }
-    check(
+    check_workers_agree(
         cls,
         X[200:],
         y[200:],
@@ -240,7 +244,7 @@ def test_validation_rows_of_one_worker(cls):
 def test_trainings_that_end_at_machine_accuracy(cls):
     """Gradients far below the first units of the sums; all workers end in the same round."""
     X, y = rows(300)
-    one = check(
+    one = check_workers_agree(
         cls,
         X,
         y,
@@ -379,7 +383,9 @@ def test_shares_of_the_features_do_not_change_the_model(cls, size, how, monkeypa
     if how == "three trees in step":
         monkeypatch.setattr(class_trees, "TOGETHER", 3)
     parts = parts_of(len(y), size, "random", rng=np.random.default_rng(2))
-    one = check(cls, X, y, parts=parts, n_estimators=2, threads=1 + size % 2, **WIDE[how])
+    one = check_workers_agree(
+        cls, X, y, parts=parts, n_estimators=2, threads=1 + size % 2, **WIDE[how]
+    )
     assert not WIDE[how].get("categorical_features") or one.model_.ensemble.subset.any()
 
 
@@ -390,7 +396,7 @@ def test_more_workers_than_shares():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ThreadWorkers, "scattered", 0)
         patch.setattr(class_trees, "TOGETHER", 1)
-        check(LogitBoostClassifier, X[:, :1], y, parts=parts, max_leaf_nodes=20)
+        check_workers_agree(LogitBoostClassifier, X[:, :1], y, parts=parts, max_leaf_nodes=20)
 
 
 @pytest.mark.parametrize("columns", [6, 40])

@@ -38,7 +38,7 @@ def divisions(m, seed=0):
     }
 
 
-def check(model, X, y, weight=None, parts=None, **options):
+def check_divisions_agree(model, X, y, weight=None, parts=None, **options):
     """All divisions give the model of one worker; it is calibrated."""
 
     def fit(part, comm):
@@ -61,7 +61,7 @@ def check(model, X, y, weight=None, parts=None, **options):
 def test_defaults_are_calibrated(cls):
     """With 900 rows there are several folds, and a second model."""
     X, y = rows(900)
-    model = check(lambda: cls(n_estimators=8, random_state=3, n_jobs=1), X, y)
+    model = check_divisions_agree(lambda: cls(n_estimators=8, random_state=3, n_jobs=1), X, y)
     assert model.temperature not in (None, 1.0)
 
 
@@ -71,13 +71,13 @@ def test_weights_sparse_rows_and_stumps():
     params = {"n_estimators": 20, "random_state": 0, "calibrate": "temperature", "n_jobs": 1}
     parts = [divisions(len(y))["random"]]
     assert (
-        check(
+        check_divisions_agree(
             lambda: MCBoostClassifier(**params), csr_array(X), y, weight=weight, parts=parts
         ).temperature
         is not None
     )
     assert (
-        check(
+        check_divisions_agree(
             lambda: VectorTreeBoostClassifier(**params), csr_array(X), y, weight=weight, parts=parts
         ).temperature
         is not None
@@ -93,7 +93,7 @@ def test_few_rows_for_early_stopping_are_not_those_of_the_temperature():
         "n_jobs": 1,
         "calibrate": "temperature",
     }
-    assert check(
+    assert check_divisions_agree(
         lambda: VectorTreeBoostClassifier(**params), X, y, parts=[divisions(800)["even"]]
     ).temperature
 
@@ -108,7 +108,7 @@ def test_thresholds_of_labels():
         "random_state": 0,
         "n_jobs": 1,
     }
-    model = check(
+    model = check_divisions_agree(
         lambda: VectorTreeBoostClassifier(**params), X, labels, parts=[divisions(500)["random"]]
     )
     assert len(set(np.asarray(model.thresholds).tolist())) > 1
@@ -124,7 +124,7 @@ def test_rows_beyond_a_bound_are_drawn(monkeypatch):
         "smallest",
         lambda *args, take: seen.append(take.tolist()) or old(*args, take=take),
     )
-    model = check(
+    model = check_divisions_agree(
         lambda: LogitBoostClassifier(n_estimators=5, random_state=0, n_jobs=1),
         X,
         y,
@@ -265,7 +265,7 @@ def test_rounds_that_folds_find(cls, scoring):
     }
     params |= {"max_leaf_nodes": 4} if cls is not MCBoostClassifier else {}
     own = {name: part for name, part in divisions(300).items() if name in ("random", "empty")}
-    model = check(lambda: cls(**params, n_jobs=1), X, y, parts=own.values())
+    model = check_divisions_agree(lambda: cls(**params, n_jobs=1), X, y, parts=own.values())
     assert model.n_rounds > 1
 
 
@@ -279,7 +279,7 @@ def test_rounds_of_rows_with_labels():
         "n_iter_no_change": 3,
         "decision_threshold": "f1",
     }
-    check(
+    check_divisions_agree(
         lambda: VectorTreeBoostClassifier(**params, random_state=0, n_jobs=1),
         X,
         labels,

@@ -41,7 +41,7 @@ def division(y, size, how, seed=0):
     )
 
 
-def check(X, y, parts, weight=None, name="mcboost", **params):
+def check_workers_agree(X, y, parts, weight=None, name="mcboost", **params):
     """The workers' models are those of one worker."""
     cls, options = ALL[name]
     params = {"n_estimators": 5, "random_state": 0, **options, **params}
@@ -55,7 +55,9 @@ def check(X, y, parts, weight=None, name="mcboost", **params):
 def test_division_of_the_rows_does_not_change_the_model(name, kind, how):
     for m, size, threads in ((300, 2, 1), (9000, 3, 2)):  # in double precision, and in single
         X, y = coded_rows(m)
-        one = check(X, y, division(y, size, how), threads=threads, name=name, **KINDS[kind])
+        one = check_workers_agree(
+            X, y, division(y, size, how), threads=threads, name=name, **KINDS[kind]
+        )
         assert one.n_estimators_ > 3
 
 
@@ -91,7 +93,7 @@ def test_more_rows_than_counts_of_24_bits_take(name, monkeypatch):
     params = {**KINDS["trees on categories"], "min_weight_fraction_leaf": 0.01}
     fewer = cls(n_estimators=5, random_state=0, **options, **params).fit(X, y, weight, comm=Alone())
     monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
-    one = check(X, y, division(y, 3, "random"), weight=weight, name=name, **params)
+    one = check_workers_agree(X, y, division(y, 3, "random"), weight=weight, name=name, **params)
     assert (one.predict(X) == fewer.predict(X)).mean() > 0.99
 
 
@@ -110,7 +112,7 @@ def test_options(name):
     X, y = coded_rows(4000)
     X[:, 3] = np.arange(len(y)) % 700
     X[: len(X) // 2, 5] = np.nan
-    check(X, y, division(y, 3, "random"), **TREES, **OPTIONS[name])
+    check_workers_agree(X, y, division(y, 3, "random"), **TREES, **OPTIONS[name])
 
 
 @pytest.mark.parametrize(
@@ -127,7 +129,7 @@ def test_light_bins_of_few_rows_are_joined(name, seeds):
         "min_weight_fraction_leaf": 0.01,
         "max_leaf_nodes": 2,
     }
-    check(X, y, np.array_split(np.arange(7), 2), weight=weight, name=name, **heavy)
+    check_workers_agree(X, y, np.array_split(np.arange(7), 2), weight=weight, name=name, **heavy)
     for seed in seeds:
         rng = np.random.default_rng(seed)
         X = rng.integers(0, 8, (40, 2)).astype(float)
@@ -136,7 +138,7 @@ def test_light_bins_of_few_rows_are_joined(name, seeds):
         X[rng.random((40, 2)) < 0.1], y[:3] = np.nan, range(3)
         options = ({}, {"categorical_features": [1]}, {"max_bins": 5})[seed % 3]
         parts = np.array_split(np.arange(40), 2)
-        check(
+        check_workers_agree(
             X,
             y,
             parts,
@@ -150,7 +152,7 @@ def test_light_bins_of_few_rows_are_joined(name, seeds):
 @pytest.mark.parametrize("K", [2, 20])
 def test_numbers_of_classes(K):
     X, y = coded_rows(2000)
-    check(X, more_classes(y, K), division(y, 3, "random"), n_estimators=3, **TREES)
+    check_workers_agree(X, more_classes(y, K), division(y, 3, "random"), n_estimators=3, **TREES)
 
 
 @pytest.mark.parametrize("kind", ["with zeros", "huge"])
@@ -166,7 +168,7 @@ def test_weights(name, kind):
     )
     parts = division(y, 3, "random")
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
-    check(X, y, parts, weight=weight, name=name, **KINDS["trees on categories"])
+    check_workers_agree(X, y, parts, weight=weight, name=name, **KINDS["trees on categories"])
 
 
 def test_trees_that_no_single_split_begins(monkeypatch):
@@ -178,7 +180,9 @@ def test_trees_that_no_single_split_begins(monkeypatch):
     )
     X = np.random.default_rng(0).integers(0, 4, (900, 2)).astype(float)
     y = ((X[:, 0] > 1) & (X[:, 1] > 1) & (np.arange(900) % 5 > 1)).astype(int)
-    check(X, y, division(y, 3, "random"), n_estimators=1, weak_learner="tree", max_leaf_nodes=2)
+    check_workers_agree(
+        X, y, division(y, 3, "random"), n_estimators=1, weak_learner="tree", max_leaf_nodes=2
+    )
     assert True in begun
 
 
@@ -186,13 +190,13 @@ def test_trees_that_no_single_split_begins(monkeypatch):
 def test_few_trees_at_a_time(bound, monkeypatch):
     monkeypatch.setattr(class_trees, bound, {"STEP_BYTES": 1, "TOGETHER": 3}[bound])
     X, y = coded_rows(2000)
-    check(X, more_classes(y, 7), division(y, 2, "even"), n_estimators=2, **TREES)
+    check_workers_agree(X, more_classes(y, 7), division(y, 2, "even"), n_estimators=2, **TREES)
 
 
 def test_histograms_that_are_not_kept(monkeypatch):
     monkeypatch.setattr("pymcboost.data.tree_data.POOL_BYTES", 1)
     X, y = coded_rows(2000)
-    check(X, y, division(y, 3, "random"), **TREES)
+    check_workers_agree(X, y, division(y, 3, "random"), **TREES)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -200,7 +204,7 @@ def test_histograms_that_are_not_kept(monkeypatch):
 def test_sparse_rows(name):
     for m in (300, 9000):
         X, y = sparse_rows(m)
-        check(X, y, division(y, 3, "random"), name=name, **TREES)
+        check_workers_agree(X, y, division(y, 3, "random"), name=name, **TREES)
 
 
 def test_rows_in_blocks():
@@ -246,7 +250,9 @@ def test_shares_of_the_features_do_not_change_the_model(name, size, how, monkeyp
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
     X, y = wide_rows(how, 5000)
     categories = {"categorical_features": [0, 18, 19, 37]} if how == "categories" else {}
-    check(X, y, division(y, size, "random"), name=name, n_estimators=2, **TREES, **categories)
+    check_workers_agree(
+        X, y, division(y, size, "random"), name=name, n_estimators=2, **TREES, **categories
+    )
 
 
 @pytest.mark.parametrize("scattered", [False, True])

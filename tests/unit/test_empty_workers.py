@@ -53,7 +53,7 @@ def nothing(rank=0):
     return {}
 
 
-def check(cls, X, fit=nothing, **params):
+def check_workers_agree(cls, X, fit=nothing, **params):
     """All workers have the model of one; ``fit`` gives more arguments of fit, by the rank."""
     params = {"n_estimators": 3, "random_state": 0, "n_jobs": 1, **params}
     one = cls(**params).fit(X, y, comm=Alone(), **fit()).model_
@@ -76,7 +76,7 @@ def check(cls, X, fit=nothing, **params):
 @pytest.mark.parametrize("cls", WORKHORSES)
 @pytest.mark.part(8)
 def test_a_worker_without_rows(cls, path, rows):
-    check(cls, ROWS[rows], **PATHS[path])
+    check_workers_agree(cls, ROWS[rows], **PATHS[path])
 
 
 @pytest.mark.parametrize("cls", WORKHORSES)
@@ -107,13 +107,15 @@ class Ends(Callback):
 
 @pytest.mark.parametrize("cls", WORKHORSES)
 def test_models_without_rounds(cls):
-    check(cls, ROWS["random"], fit=lambda rank=0: {"callbacks": [Ends()]}, calibrate=None)
+    check_workers_agree(
+        cls, ROWS["random"], fit=lambda rank=0: {"callbacks": [Ends()]}, calibrate=None
+    )
 
 
 @pytest.mark.parametrize("cls", WORKHORSES)
 def test_a_constant_model_with_rows_to_validate_on(cls):
     X = ROWS["constant"]
-    check(
+    check_workers_agree(
         cls, X, fit=lambda rank=0: {} if rank else {"X_val": X, "y_val": y}, calibrate="temperature"
     )
 
@@ -123,13 +125,13 @@ def test_a_constant_model_of_a_checkpoint_and_one_to_go_on_from(cls, tmp_path):
     X = ROWS["constant"]
     path = tmp_path / "model.mcb"
     cls(n_estimators=2, calibrate=None).fit(ROWS["random"], y).model_.save(path)
-    check(
+    check_workers_agree(
         cls,
         X,
         fit=lambda rank=0: {"callbacks": [Checkpoint(tmp_path / "rounds", every=1)]},
         calibrate=None,
     )
-    check(cls, X, fit=lambda rank=0: {"init_model": load_model(path)}, calibrate=None)
+    check_workers_agree(cls, X, fit=lambda rank=0: {"init_model": load_model(path)}, calibrate=None)
 
 
 @pytest.mark.parametrize("size", [2, 3])

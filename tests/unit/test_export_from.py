@@ -722,7 +722,7 @@ def test_with_the_libraries_themselves(tmp_path):
     y = (np.nan_to_num(X[:, 0]) > 0) + (rng.random(900) < 0.3)
     common = {"num_class": 3, "verbose": -1, "num_threads": 1, "objective": "multiclass"}
     booster = lgb.train(common, lgb.Dataset(X, y), 20)
-    check(from_lightgbm(booster), booster.predict(X, raw_score=True), X)
+    check_scores(from_lightgbm(booster), booster.predict(X, raw_score=True), X)
     for strategy in ("one_output_per_tree", "multi_output_tree"):
         common = {
             "num_class": 3,
@@ -733,7 +733,7 @@ def test_with_the_libraries_themselves(tmp_path):
         booster = xgb.train(common, xgb.DMatrix(X, y), 20)
         booster.save_model(tmp_path / "m.json")
         assert from_xgboost(tmp_path / "m.json").to_bytes() == from_xgboost(booster).to_bytes()
-        check(from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True), X)
+        check_scores(from_xgboost(booster), booster.predict(xgb.DMatrix(X), output_margin=True), X)
 
 
 def test_values_near_0_go_where_lightgbm_sends_them():
@@ -866,7 +866,7 @@ def test_the_bound_is_for_leaves_as_they_were(tmp_path):
     assert Model.from_bytes(model.to_bytes("packed")).meta == model.meta
 
 
-def check(model, expected, X):
+def check_scores(model, expected, X):
     error = model.meta["score_error"]
     best = np.sort(expected, axis=1)
     assert np.abs(model.raw_scores(X) - expected).max() <= error

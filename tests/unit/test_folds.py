@@ -186,18 +186,19 @@ def test_groups_stay_together():
 def test_splitters_and_iterables_are_taken(form):
     X, y = some_rows()
     expected = list(KFold(3, shuffle=True, random_state=0).split(X))
-    of = np.zeros(len(y), dtype=int)
-    for i, (_, held) in enumerate(expected):
-        of[held] = i
+    fold_of_row = np.zeros(len(y), dtype=int)
+    for fold, (_, test) in enumerate(expected):
+        fold_of_row[test] = fold
     cv = {
         "splitter": KFold(3, shuffle=True, random_state=0),
         "list": expected,
         "generator": iter(expected),
-        "masks": [(of != i, of == i) for i in range(3)],
-        "predefined": PredefinedSplit(of),
+        "masks": [(fold_of_row != fold, fold_of_row == fold) for fold in range(3)],
+        "predefined": PredefinedSplit(fold_of_row),
     }[form]
-    for found, one in zip(splits(cv, dataset_of(X, y), 0), expected, strict=True):
-        assert all(np.array_equal(a, b) for a, b in zip(found, one, strict=True))
+    for (train, test), expected_fold in zip(splits(cv, dataset_of(X, y), 0), expected, strict=True):
+        np.testing.assert_array_equal(train, expected_fold[0])
+        np.testing.assert_array_equal(test, expected_fold[1])
     if form == "generator":
         with pytest.raises(
             ValueError, match="no folds left, because a generator can be used only once"

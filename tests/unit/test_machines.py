@@ -1,5 +1,6 @@
 """Linear and kernel machines: scores against a slow twin, bit for bit, and what may be saved."""
 
+import dataclasses
 import math
 import pickle
 
@@ -22,7 +23,7 @@ def same_bits(a, b):
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
-def check(machine, X):
+def check_against_twin(machine, X):
     """Scores of the model equal the twin's, for all rows at once, one by one, and by threads."""
     expected = raw_scores(machine, X)
     model = Model.from_ensemble(machine, range(machine.n_classes))
@@ -36,7 +37,7 @@ def check(machine, X):
 def test_linear_equals_the_twin(n_classes):
     # a chunk is 512 features; rows come in fours and eights
     for n_features, n_rows in ((1, 1), (5, 3), (8, 4), (13, 9), (64, 17), (515, 12), (1031, 5)):
-        check(
+        check_against_twin(
             random_linear(n_features, n_classes, seed=n_features), finite_rows(n_rows, n_features)
         )
 
@@ -56,7 +57,7 @@ def test_kernels_equal_the_twin(kernel, scaled):
         machine = random_kernel(
             n_support, n_features, n_classes, kernel=kernel, scaled=scaled, seed=n_support
         )
-        model = check(machine, finite_rows(n_rows, n_features))
+        model = check_against_twin(machine, finite_rows(n_rows, n_features))
         assert model.kind == 6
 
 
@@ -82,15 +83,12 @@ def test_kernels_mean_what_libsvm_means(kernel):
 def test_shift_of_the_perceptron_cancels():
     machine = random_kernel(40, 6, 3, kernel="perceptron")
     coef = np.round(machine.coef * 256) / 256  # exact sums
-    coef[0] -= coef.sum(axis=0)
+    coef[0] -= coef.sum(axis=0)  # the coefficients of each class sum to 0
     X = finite_rows(5, 6)
-    scores = [
-        Model.from_ensemble(
-            KernelMachine("perceptron", 0, shift, 0, machine.support, coef, machine.intercept),
-            range(3),
-        ).raw_scores(X)
-        for shift in (0.0, 100.0)
-    ]
+    scores = []
+    for shift in (0.0, 100.0):
+        shifted = dataclasses.replace(machine, coef0=shift, coef=coef)
+        scores.append(Model.from_ensemble(shifted, range(3)).raw_scores(X))
     assert same_bits(*scores)
 
 
@@ -100,12 +98,12 @@ def test_zero_rows_are_removed():
     coef[[0, 7, 19]] = 0
     coef[3, :2] = 0
     machine = KernelMachine("rbf", 0.5, 0, 0, machine.support, coef, machine.intercept)
-    model = check(machine, finite_rows(5, 4))
+    model = check_against_twin(machine, finite_rows(5, 4))
     assert len(model.ensemble) == 17
     assert same_bits(model.ensemble.support, machine.support[coef.any(axis=1)])
     assert "kernel machine (rbf), 17 support vectors" in repr(model)
     empty = KernelMachine("rbf", 0.5, 0, 0, machine.support, 0 * coef, machine.intercept)
-    assert len(check(empty, finite_rows(5, 4)).ensemble) == 0
+    assert len(check_against_twin(empty, finite_rows(5, 4)).ensemble) == 0
 
 
 def test_scale():
@@ -122,7 +120,7 @@ def test_scale():
         "rbf", scaled.gamma, 0, 0, scaled.support, scaled.coef, scaled.intercept, scale
     )
     without = Model.from_ensemble(scaled, range(3)).raw_scores(Z)
-    model = check(with_scale, X)
+    model = check_against_twin(with_scale, X)
     assert same_bits(model.raw_scores(X), without)
     assert same_bits(model.ensemble.scale.offset, scale.offset)
     # It is folded into a linear machine.

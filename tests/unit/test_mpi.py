@@ -324,11 +324,11 @@ sys.exit(main())
 
 
 def test_zeros_in_the_text_count_as_in_one_process(tmp_path, monkeypatch):
-    """They make the rows dense."""
-    named, few = (" ".join(f"{j}:{value}" for j in range(3, 21)) for value in (0, 1))
-    lines = [
-        f"{i % 2} 1:{i % 2} 2:{i} {few if i == 0 else named if i < 20 else ''}\n" for i in range(40)
-    ]
+    """Zeros that are written in 20 of the 40 rows make them dense, also where one worker reads none of these rows."""
+    ones = " ".join(f"{feature}:1" for feature in range(3, 21))
+    zeros = " ".join(f"{feature}:0" for feature in range(3, 21))
+    endings = [ones] + 19 * [zeros] + 20 * [""]
+    lines = [f"{i % 2} 1:{i % 2} 2:{i} {ending}\n" for i, ending in enumerate(endings)]
     (tmp_path / "all.svm").write_text("".join(lines))
     parted(tmp_path, "".join(lines[:30]), "".join(lines[30:]))
     monkeypatch.setattr(svmlight, "SMALL_DENSE", 0)

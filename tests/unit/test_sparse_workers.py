@@ -44,7 +44,7 @@ def sparse_rows(m=900, K=4, dtype=np.float64, seed=0):
     return S, y.astype(int)
 
 
-def check(X, y, parts, n_jobs=1, cls=VectorTreeBoostClassifier, **params):
+def check_workers_agree(X, y, parts, n_jobs=1, cls=VectorTreeBoostClassifier, **params):
     one_model(cls, X, y, parts=parts, threads=n_jobs, comm=Alone(), **{**PLAIN, **params})
 
 
@@ -60,7 +60,7 @@ def divisions(y, size, how):
 @pytest.mark.part(3)
 def test_division_of_sparse_rows_does_not_change_the_model(size, how, n_jobs):
     X, y = sparse_rows()
-    check(X, y, divisions(y, size, how), n_jobs=n_jobs)
+    check_workers_agree(X, y, divisions(y, size, how), n_jobs=n_jobs)
 
 
 @pytest.mark.parametrize(
@@ -78,20 +78,20 @@ def test_division_of_sparse_rows_does_not_change_the_model(size, how, n_jobs):
 def test_options_and_many_rows(params, dtype):
     """More rows than small data has: bins are merged."""
     X, y = sparse_rows(6000, dtype=dtype)
-    check(X, y, divisions(y, 3, "random"), **params)
+    check_workers_agree(X, y, divisions(y, 3, "random"), **params)
 
 
 def test_columns_in_several_messages(monkeypatch):
     monkeypatch.setattr(divided_sparse, "BLOCK_VALUES", 100)
     X, y = sparse_rows()
-    check(X, y, divisions(y, 4, "random"))
+    check_workers_agree(X, y, divisions(y, 4, "random"))
 
 
 def test_missing_beside_all_bins():
     """256 bins and the missing ones take codes of two bytes."""
     X, y = sparse_rows(8000)
     X.data[np.random.default_rng(0).random(X.nnz) < 0.05] = np.nan
-    check(X, y, divisions(y, 2, "by class"))
+    check_workers_agree(X, y, divisions(y, 2, "by class"))
 
 
 def test_infinite_values_are_refused():
@@ -114,8 +114,8 @@ def test_all_others_refuse(name):
 @pytest.mark.parametrize("cls", CLASS_WISE)
 def test_class_wise_trees(cls):
     X, y = sparse_rows()
-    check(X, y, divisions(y, 3, "random"), cls=cls)
-    check(X, y, divisions(y, 2, "by class"), cls=cls, n_jobs=2)
+    check_workers_agree(X, y, divisions(y, 3, "random"), cls=cls)
+    check_workers_agree(X, y, divisions(y, 2, "by class"), cls=cls, n_jobs=2)
 
 
 def test_who_takes_them():

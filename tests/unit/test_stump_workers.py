@@ -17,7 +17,7 @@ ALL = {
 }
 
 
-def check(X, y, parts, weight=None, name="mcboost", **params):
+def check_workers_agree(X, y, parts, weight=None, name="mcboost", **params):
     """The workers' models are those of one worker."""
     cls, options = ALL[name]
     params = {"n_estimators": 12, "random_state": 0, **options, **params}
@@ -33,7 +33,7 @@ def test_division_of_the_rows_does_not_change_the_model(name, how, size):
     for m, threads in ((300, 1), (9000, 2)):  # in double precision, and in single
         X, y = rows(m)
         parts = by_class(y, size) if how == "by class" else parts_of(m, size, how, rng=rng)
-        one = check(X, y, parts, threads=threads, name=name)
+        one = check_workers_agree(X, y, parts, threads=threads, name=name)
         assert one.n_estimators_ > 3
 
 
@@ -53,7 +53,9 @@ def test_order_of_the_rows_does_not_change_the_model(name):
 def test_more_rows_than_narrow_histograms_take(name, monkeypatch):
     X, y = rows(9000)
     monkeypatch.setattr(stump_scans, "NARROW_ROWS", 8999)
-    check(X, y, parts_of(len(y), 3, "random", rng=np.random.default_rng(0)), name=name)
+    check_workers_agree(
+        X, y, parts_of(len(y), 3, "random", rng=np.random.default_rng(0)), name=name
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -83,7 +85,7 @@ OPTIONS = {
 def test_options(loss, name):
     X, y = rows(2500)
     X[: len(X) // 2, 5] = np.nan
-    check(
+    check_workers_agree(
         X,
         y,
         parts_of(len(y), 3, "random", rng=np.random.default_rng(1)),
@@ -97,7 +99,7 @@ def test_options(loss, name):
 @pytest.mark.part(3)
 def test_numbers_of_classes(name, K):
     X, y = rows(2500)
-    check(
+    check_workers_agree(
         X,
         more_classes(y, K),
         parts_of(len(y), 3, "random", rng=np.random.default_rng(2)),
@@ -119,7 +121,7 @@ def test_weights(name, kind):
     )
     parts = parts_of(len(y), 3, "random", rng=rng)
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
-    check(X, y, parts, weight=weight, name=name, min_weight_fraction_leaf=0.01)
+    check_workers_agree(X, y, parts, weight=weight, name=name, min_weight_fraction_leaf=0.01)
 
 
 def test_columns_of_many_kinds():
@@ -134,7 +136,7 @@ def test_columns_of_many_kinds():
     )
     X = np.hstack([X, np.arange(12) == rng.integers(0, 30, m)[:, None], np.ones((m, 1))])
     y = (X[:, 0] > 9).astype(int) + (X[:, 18] > 0.5) + (X[:, 25] > 0)
-    one = check(X, y, [np.arange(8000), np.arange(8000, m)], n_estimators=30)
+    one = check_workers_agree(X, y, [np.arange(8000), np.arange(8000, m)], n_estimators=30)
     assert len(set(one.history_["feature"])) > 3
 
 
@@ -150,7 +152,7 @@ def test_shares_of_the_features_do_not_change_the_model(name, size, narrow, monk
     X = np.hstack([X, X[:, :2] == X[:, :2].round(), X[:, :1]])[
         :, : 9 if size < 8 else 5
     ]  # equal columns are a tie
-    check(
+    check_workers_agree(
         X, y, parts_of(len(y), size, "random", rng=np.random.default_rng(7)), name=name, threads=2
     )
 
@@ -174,8 +176,8 @@ def test_weights_are_rebuilt_from_scores(name, monkeypatch):
     monkeypatch.setattr(ALL[name][0].booster, "restart_every", 5)
     X, y = rows(2500)
     parts = parts_of(len(y), 3, "empty", rng=np.random.default_rng(6))
-    check(X, y, parts, name=name)
-    check(X, y, by_class(y, 3), name=name)
+    check_workers_agree(X, y, parts, name=name)
+    check_workers_agree(X, y, by_class(y, 3), name=name)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -201,7 +203,7 @@ def test_validation_rows_of_one_worker():
         "n_estimators": 60,
         "n_iter_no_change": 3,
     }
-    check(
+    check_workers_agree(
         X[200:],
         y[200:],
         parts_of(700, 3, "random", rng=np.random.default_rng(7)),

@@ -41,7 +41,7 @@ def parts_of(m, size, how, rng):
     return [np.arange(1), *np.array_split(np.arange(1, m), size - 1)]
 
 
-def check(X, y, parts, weight=None, held=None, **params):
+def check_workers_agree(X, y, parts, weight=None, held=None, **params):
     """The workers' models are those of one worker."""
     params = {"n_estimators": 6, "random_state": 0, "calibrate": None, **params}
     one_model(VectorTreeBoostClassifier, X, y, parts=parts, weight=weight, held=held, **params)
@@ -51,7 +51,7 @@ def check(X, y, parts, weight=None, held=None, **params):
 @pytest.mark.parametrize("size", [2, 3])
 def test_division_of_the_rows_does_not_change_the_model(how, size):
     X, y = rows()
-    check(X, y, parts_of(len(y), size, how, rng=np.random.default_rng(0)))
+    check_workers_agree(X, y, parts_of(len(y), size, how, rng=np.random.default_rng(0)))
 
 
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, LogitBoostClassifier])
@@ -127,7 +127,9 @@ def test_options(name):
     X, y = rows(800)
     if name == "logistic":
         y = np.stack([y & 1, y >> 1, np.nan_to_num(X[:, 2]) > 0], axis=1).astype(int)
-    check(X, y, parts_of(len(y), 3, "random", rng=np.random.default_rng(1)), **OPTIONS[name])
+    check_workers_agree(
+        X, y, parts_of(len(y), 3, "random", rng=np.random.default_rng(1)), **OPTIONS[name]
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +144,7 @@ def test_options(name):
 )
 def test_numbers_of_classes(K, params):
     X, y = rows(800)
-    check(
+    check_workers_agree(
         X, more_classes(y, K), parts_of(len(y), 3, "random", rng=np.random.default_rng(2)), **params
     )
 
@@ -158,34 +160,38 @@ def test_weights(kind):
     )
     parts = parts_of(len(y), 3, "random", rng=rng)
     weight[parts[2]] *= kind == "huge"  # or one worker has no row in use
-    check(X, y, parts, weight=weight)
+    check_workers_agree(X, y, parts, weight=weight)
 
 
 def test_large_and_tiny_data():
     X, y = rows(30_000, 8, 12)
-    check(X, y, parts_of(len(y), 4, "random", rng=np.random.default_rng(5)))
+    check_workers_agree(X, y, parts_of(len(y), 4, "random", rng=np.random.default_rng(5)))
     X, y = rows(2000)
-    check(X, y, parts_of(len(y), 8, "one row", rng=np.random.default_rng(5)))
+    check_workers_agree(X, y, parts_of(len(y), 8, "one row", rng=np.random.default_rng(5)))
     X, y = rows(9)
-    check(X, y, parts_of(9, 4, "random", rng=np.random.default_rng(5)), max_leaf_nodes=5)
+    check_workers_agree(
+        X, y, parts_of(9, 4, "random", rng=np.random.default_rng(5)), max_leaf_nodes=5
+    )
 
 
 def test_categories_labels_of_text_and_classes_of_one_worker():
     X, y = rows(900)
     X[:, 4] = np.random.default_rng(6).integers(0, 30, len(y))
-    check(
+    check_workers_agree(
         X, y, parts_of(len(y), 3, "random", rng=np.random.default_rng(6)), categorical_features=[4]
     )
     labels = np.array(["a", "bb", "ccc", "dddd"])[y]
     order = np.argsort(y, kind="stable")
-    check(X, labels, [order[y[order] < 2], order[y[order] == 2], order[y[order] == 3]])
+    check_workers_agree(
+        X, labels, [order[y[order] < 2], order[y[order] == 2], order[y[order] == 3]]
+    )
 
 
 def test_validation_rows_of_one_worker():
     X, y = rows(900)
     held = {"X_val": X[:200], "y_val": y[:200]}
     params = {"early_stopping": True, "calibrate": "temperature", "n_estimators": 60}
-    check(
+    check_workers_agree(
         X[200:],
         y[200:],
         parts_of(700, 3, "random", rng=np.random.default_rng(7)),
@@ -263,7 +269,9 @@ def test_shares_of_the_features_do_not_change_the_model(how, size, monkeypatch):
         params["split_columns"] = None
     if how == "bundles":
         X = np.hstack([X, np.arange(30) == np.random.default_rng(1).integers(0, 40, (len(y), 1))])
-    check(X, y, parts_of(len(y), size, "random", rng=np.random.default_rng(2)), **params)
+    check_workers_agree(
+        X, y, parts_of(len(y), size, "random", rng=np.random.default_rng(2)), **params
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
@@ -657,7 +665,7 @@ def test_categories_that_only_some_workers_have(codes):
     parts = [np.arange(300), np.arange(300, 600)]
     X[:, 4] = np.concatenate([np.arange(300) % 5, 3 + np.arange(300) % 9])
     if codes:
-        check(X, y, parts, categorical_features=[4])
+        check_workers_agree(X, y, parts, categorical_features=[4])
         return
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=list("abcdef"))

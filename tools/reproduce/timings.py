@@ -21,12 +21,14 @@ class Figures(dict):
         return name in self.numbers or super().__contains__(name) or self._parts(name) is not None
 
     def __missing__(self, name):
+        """The text of a number that has none, or of the quotient "a/b" of two numbers."""
         if name in self.numbers:
             return words(self.numbers[name], name)
-        upper, lower = self._parts(name)
-        return words(self.numbers[upper] / self.numbers[lower])
+        numerator, denominator = self._parts(name)
+        return words(self.numbers[numerator] / self.numbers[denominator])
 
     def _parts(self, name):
+        """The names of the two numbers of a quotient "a/b"; None if it is not one."""
         parts = name.split("/")
         return parts if len(parts) == 2 and all(part in self.numbers for part in parts) else None
 

@@ -19,7 +19,10 @@ from pymcboost.training.estimator import EnsembleClassifier
 
 
 def in_fit(when, change):
-    """A fault in what fit is given: ``change(X, y, more)`` gives X and y anew where ``when(estimator, X, y, more)``."""
+    """A fault in the arguments of fit: ``change(X, y, fit_options)`` replaces X and y.
+
+    Only the fits for which ``when(estimator, X, y, fit_options)`` holds are changed.
+    """
 
     def plant(monkeypatch):
         original = EnsembleClassifier.fit
@@ -34,55 +37,58 @@ def in_fit(when, change):
     return plant
 
 
-def other_value(X, y, more):
+# Changes for `in_fit`: they return X and y, and may change other arguments of fit in place. With a Dataset y is None.
+
+
+def other_value(X, y, fit_options):
     """The first row has another value in all columns."""
     X = np.array(X, dtype=float)
     X[0] = 5
     return X, y
 
 
-def other_label(X, y, more):
+def other_label(X, y, fit_options):
     """The first row has the label of the last one."""
     y = y.copy()
     y[0] = y[-1] if y[-1] != y[0] else y[len(y) // 2]
     return X, y
 
 
-def without_last_row(X, y, more):
+def without_last_row(X, y, fit_options):
     """The last row is lost."""
-    if "sample_weight" in more:
-        more["sample_weight"] = more["sample_weight"][:-1]
+    if "sample_weight" in fit_options:
+        fit_options["sample_weight"] = fit_options["sample_weight"][:-1]
     return X[:-1], y[:-1]
 
 
-def without_an_entry(X, y, more):
+def without_an_entry(X, y, fit_options):
     """The largest entry of a sparse matrix is lost."""
     X = X.copy()
     X.data[np.abs(X.data).argmax()] = 0
     return X, y
 
 
-def one_level_less(X, y, more):
+def one_level_less(X, y, fit_options):
     """Two levels of the first column are one."""
     X = X.copy()
     X.iloc[:, 0] = X.iloc[:, 0].replace("blue", "green")
     return X, y
 
 
-def without_last_row_of_all(X, y, more):
+def dataset_without_last_row(X, y, fit_options):
     """The last row of a Dataset is lost."""
     return X.subset(slice(0, len(X) - 1)), None
 
 
-def of_at_most_two(X, y, more):
+def of_at_most_two(X, y, fit_options):
     """No row weighs more than 2."""
-    more["sample_weight"] = np.minimum(more["sample_weight"], 2)
+    fit_options["sample_weight"] = np.minimum(fit_options["sample_weight"], 2)
     return X, y
 
 
-def other_scores(X, y, more):
+def other_scores(X, y, fit_options):
     """Half of the scores at which rows begin."""
-    more["init_score"] = more["init_score"] / 2
+    fit_options["init_score"] = fit_options["init_score"] / 2
     return X, y
 
 
@@ -184,54 +190,62 @@ def without_a_class(monkeypatch):
     )
 
 
-def is_odd_form(estimator, X, y, more):
+def is_odd_form(estimator, X, y, fit_options):
     return not isinstance(X, np.ndarray) or X.dtype != np.float64 or not X.flags.c_contiguous
 
 
-def is_sparse(estimator, X, y, more):
+def is_sparse(estimator, X, y, fit_options):
     return scipy.sparse.issparse(X) and len(X.data)
 
 
-def has_other_names(estimator, X, y, more):
+def has_other_names(estimator, X, y, fit_options):
     return y.dtype.kind == "U" or y.min() < 0
 
 
-def rows_again(X, y, more):
+def rows_again(X, y, fit_options):
     """The first nine rows are there twice."""
-    if "sample_weight" in more:
-        more["sample_weight"] = np.concatenate([more["sample_weight"], more["sample_weight"][:9]])
+    if "sample_weight" in fit_options:
+        fit_options["sample_weight"] = np.concatenate(
+            [fit_options["sample_weight"], fit_options["sample_weight"][:9]]
+        )
     return np.concatenate([X, X[:9]]), np.concatenate([y, y[:9]])
 
 
-def first_class_heavier(X, y, more):
+def first_class_heavier(X, y, fit_options):
     """Rows of the first class weigh twice as much."""
-    more["sample_weight"] = more["sample_weight"] * np.where(y == 0, 2, 1)
+    fit_options["sample_weight"] = fit_options["sample_weight"] * np.where(y == 0, 2, 1)
     return X, y
 
 
-def rounded(X, y, more):
+def rounded(X, y, fit_options):
     """Values are rounded to integers."""
     return np.round(X), y
 
 
-def always(estimator, X, y, more):
+def always(estimator, X, y, fit_options):
     return True
 
 
-few_weights = in_fit(lambda estimator, X, y, more: "sample_weight" in more, of_at_most_two)
+few_weights = in_fit(
+    lambda estimator, X, y, fit_options: "sample_weight" in fit_options, of_at_most_two
+)
 lost_entry = in_fit(is_sparse, without_an_entry)
-lost_row = in_fit(lambda estimator, X, y, more: isinstance(X, Dataset), without_last_row_of_all)
+lost_row = in_fit(
+    lambda estimator, X, y, fit_options: isinstance(X, Dataset), dataset_without_last_row
+)
 doubled = in_fit(always, rows_again)
 
 FAULTS = {
     "forms of X": in_fit(is_odd_form, other_value),
     "sparse": lost_entry,
     "sparse, sums in order": lost_entry,
-    "frame": in_fit(lambda estimator, X, y, more: isinstance(X, pd.DataFrame), other_value),
-    "text": in_fit(lambda estimator, X, y, more: isinstance(X, pd.DataFrame), one_level_less),
+    "frame": in_fit(lambda estimator, X, y, fit_options: isinstance(X, pd.DataFrame), other_value),
+    "text": in_fit(
+        lambda estimator, X, y, fit_options: isinstance(X, pd.DataFrame), one_level_less
+    ),
     "Dataset": lost_row,
     "blocks": lost_row,
-    "threads": in_fit(lambda estimator, X, y, more: estimator.n_jobs > 1, without_last_row),
+    "threads": in_fit(lambda estimator, X, y, fit_options: estimator.n_jobs > 1, without_last_row),
     "workers": sum_without_a_worker,
     "sparse workers": sum_without_a_worker,
     "repeated rows": few_weights,
@@ -242,9 +256,15 @@ FAULTS = {
     "permuted classes": in_fit(always, first_class_heavier),
     "scaled columns": in_fit(always, rounded),
     "first rounds": one_round_more,
-    "warm start": in_fit(lambda estimator, X, y, more: hasattr(estimator, "model_"), other_label),
-    "init_model": in_fit(lambda estimator, X, y, more: "init_model" in more, other_label),
-    "init_score": in_fit(lambda estimator, X, y, more: "init_score" in more, other_scores),
+    "warm start": in_fit(
+        lambda estimator, X, y, fit_options: hasattr(estimator, "model_"), other_label
+    ),
+    "init_model": in_fit(
+        lambda estimator, X, y, fit_options: "init_model" in fit_options, other_label
+    ),
+    "init_score": in_fit(
+        lambda estimator, X, y, fit_options: "init_score" in fit_options, other_scores
+    ),
     "resumed": resumed_moved,
     "loaded": loaded_moved,
     "packed": in_layout("packed"),
