@@ -29,10 +29,10 @@ N_ROWS = 23
 
 def needed(program):
     """Path of a program; a skip where it is not installed."""
-    found = shutil.which(program)
-    if found is None:
+    path = shutil.which(program)
+    if path is None:
         pytest.skip(f"{program} is not installed")
-    return found
+    return path
 
 
 def zig():

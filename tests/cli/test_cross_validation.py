@@ -61,14 +61,16 @@ def test_curves_of_cross_validation(files, tmp_path, algorithm):
     data = load_svmlight(files / "train.svm")
     for line in (lines[1], lines[5]):
         n, *values = map(float, line.split())
-        found = []
+        errors = []
         for train, held in StratifiedKFold(3, shuffle=True, random_state=0).split(data.X, data.y):
             model = get_class(algorithm)(n_estimators=int(n), random_state=0, calibrate=None)
             model.fit(data.X[train], data.y[train])
-            found.append([np.mean(model.predict(data.X[held]) != data.y[held])])
+            errors.append([np.mean(model.predict(data.X[held]) != data.y[held])])
             if losses:
-                found[-1].append(log_loss(data.y[held], model.predict_proba(data.X[held])))
-        expected = np.column_stack([np.mean(found, axis=0), np.std(found, axis=0, ddof=1)]).ravel()
+                errors[-1].append(log_loss(data.y[held], model.predict_proba(data.X[held])))
+        expected = np.column_stack(
+            [np.mean(errors, axis=0), np.std(errors, axis=0, ddof=1)]
+        ).ravel()
         np.testing.assert_allclose(values, expected, rtol=1e-5)
 
 

@@ -55,8 +55,8 @@ def test_same_model_as_of_libsvm_text(files, tmp_path, data, options):
     assert model.with_meta(same.meta).to_bytes() == same.to_bytes()
     expected = call("predict", "-b", 1, files / "test.svm", "same.mcb", "-", cwd=tmp_path)
     write_csv(tmp_path / "test.csv", test.X, test.y, at=5)
-    found = call("predict", "-b", 1, "test.csv", "m.mcb", "-", cwd=tmp_path)
-    assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr)
+    prediction = call("predict", "-b", 1, "test.csv", "m.mcb", "-", cwd=tmp_path)
+    assert (prediction.stdout, prediction.stderr) == (expected.stdout, expected.stderr)
 
 
 def test_columns_go_by_their_names(tmp_path, data):
@@ -154,8 +154,8 @@ def test_standard_input_and_models_without_names(files, data, tmp_path):
     expected = call("predict", files / "test.svm", files / "model.mcb", "-")
     for options in ({"y": test.y}, {}):
         write_csv(tmp_path / "u.csv", test.X, **options)
-        found = call("predict", "u.csv", files / "model.mcb", "-", cwd=tmp_path)
-        assert (found.stdout, found.stderr) == (
+        prediction = call("predict", "u.csv", files / "model.mcb", "-", cwd=tmp_path)
+        assert (prediction.stdout, prediction.stderr) == (
             expected.stdout,
             expected.stderr if options else UNLABELLED,
         )
@@ -307,9 +307,9 @@ def test_categories_score_as_in_python(tmp_path, cls):
     assert model.categories.names[0] == ["blue", "green", "odd one", "red"]
     X.loc[:9, "colour"] = ["mauve", None] * 5
     X.to_csv(tmp_path / "new.csv", index=False)
-    found = call("predict", "-d", 1, "new.csv", "m.mcb", "-", cwd=tmp_path)
+    prediction = call("predict", "-d", 1, "new.csv", "m.mcb", "-", cwd=tmp_path)
     scores = [
-        [float(value) for value in line.split()[1:]] for line in found.stdout.splitlines()[1:]
+        [float(value) for value in line.split()[1:]] for line in prediction.stdout.splitlines()[1:]
     ]
     assert np.array(scores).tobytes() == model.raw_scores(X).tobytes()
     python = cls(n_estimators=5, random_state=0, categorical_features=["colour", "size"])
@@ -500,8 +500,8 @@ def test_no_row_is_lost_without_a_header(files, tmp_path, data, at):
         load_model(tmp_path / "m.mcb").raw_scores(test.X), same.raw_scores(test.X)
     )
     expected = call("predict", files / "test.svm", files / "model.mcb", "-")
-    found = call("predict", "--no-header", "u.csv", "m.mcb", "-", cwd=tmp_path)
-    assert (found.stdout, found.stderr) == (expected.stdout, expected.stderr)
+    prediction = call("predict", "--no-header", "u.csv", "m.mcb", "-", cwd=tmp_path)
+    assert (prediction.stdout, prediction.stderr) == (expected.stdout, expected.stderr)
     assert call("predict", "u.csv", "m.mcb", "-", cwd=tmp_path).returncode == 2
     write_csv(tmp_path / "plain.csv", test.X)
     assert call("predict", "plain.csv", "m.mcb", "-", cwd=tmp_path).stdout == expected.stdout

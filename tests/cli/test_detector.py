@@ -209,11 +209,13 @@ def test_scores_of_others_are_suppressed_as_ours(trainer, beside, made):
     names = [*map(str, range(10)), trainer.BACKGROUND]
     values, places = beside.windows_of(library, frame)
     scores = model.raw_scores(values)[:, [model.classes_.tolist().index(name) for name in names]]
-    found = beside.hits(scores, places, frame.shape, -1.0)
+    actual = beside.hits(scores, places, frame.shape, -1.0)
     wanted = trainer.hits(library, code, frame, False, True, -1.0)
-    assert len(found) == len(wanted) > 3
-    np.testing.assert_allclose(found[:, :4], wanted[:, :4], rtol=1e-5)
-    assert [names[int(k)] for k in found[:, 4]] == model.classes_[wanted[:, 4].astype(int)].tolist()
+    assert len(actual) == len(wanted) > 3
+    np.testing.assert_allclose(actual[:, :4], wanted[:, :4], rtol=1e-5)
+    assert [names[int(k)] for k in actual[:, 4]] == model.classes_[
+        wanted[:, 4].astype(int)
+    ].tolist()
 
 
 def test_memory_of_a_stream_is_read_and_judged(trainer, beside, made):

@@ -45,7 +45,7 @@ def options_of(name):
     """(names, what may be given, text, default) of each option of an algorithm, by its long option."""
     parser = argparse.ArgumentParser(formatter_class=Formatter, add_help=False)
     add_algorithm_options(parser, get_algorithm(name))
-    found = {}
+    options = {}
     for action in parser._actions:
         text, _, details = action.help.replace("%%", "%").rstrip(")").rpartition(" (")
         before, _, default = details.partition("default: ")
@@ -55,8 +55,8 @@ def options_of(name):
         default, _, remark = default.partition("; ")
         shown = Formatter(prog="")._format_action_invocation(action)
         details = "; ".join(part for part in (before.strip("; "), remark) if part)
-        found[action.option_strings[-1]] = shown, details, text.rstrip("."), default
-    return found
+        options[action.option_strings[-1]] = shown, details, text.rstrip("."), default
+    return options
 
 
 def entry(shown, details, text, defaults, for_whom):
@@ -120,7 +120,7 @@ def options_page():
 def pages():
     """The text of docs/options.md as it must be."""
     text = BLOCK.sub(
-        lambda found: f"<!-- help: {found[1]} -->\n\n```text\n{help_text(found[1])}```\n",
+        lambda match: f"<!-- help: {match[1]} -->\n\n```text\n{help_text(match[1])}```\n",
         OPTIONS.read_text(),
     )
     made = f"<!-- options of the algorithms -->\n{options_page()}\n<!-- end -->\n"

@@ -131,24 +131,24 @@ def test_scores_follow_from_the_dump(files, tmp_path, options):
     completed = call("train", "-q", "-n", 9, "-a", *options.split(), "t.svm", "m.mcb", cwd=tmp_path)
     assert completed.returncode == 0, completed.stderr
     model = load_model(tmp_path / "m.mcb")
-    found = dumped("m.mcb", tmp_path)
+    dump = dumped("m.mcb", tmp_path)
     X = load_svmlight(files / "test.svm").X
-    exact = options not in MACHINES and found["decoder"] != "exp"
+    exact = options not in MACHINES and dump["decoder"] != "exp"
     if options not in MACHINES:
         X[::7, 1] = X[::5, 3] = np.nan
     expected = model.raw_scores(X)
-    scores = np.array([RULES[found["kind"]](found, x) for x in X.astype(float)])
+    scores = np.array([RULES[dump["kind"]](dump, x) for x in X.astype(float)])
     if exact:
         assert np.array_equal(scores, expected)
     else:
         np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6)
     about = [
-        found[name] for name in ("classes", "n_features", "link", "temperature", "bias", "meta")
+        dump[name] for name in ("classes", "n_features", "link", "temperature", "bias", "meta")
     ]
     assert about[:4] == [[-1, 2, 7], 5, model.link, model.temperature]
     assert about[4:] == [model.ensemble.bias.tolist(), model.meta]
-    if found["kind"] == "trees":
-        assert (len(found["trees"]), sum(found["rounds"]), len(found["rounds"])) == (
+    if dump["kind"] == "trees":
+        assert (len(dump["trees"]), sum(dump["rounds"]), len(dump["rounds"])) == (
             model.n_learners,
             model.n_learners,
             model.n_rounds,
@@ -192,15 +192,15 @@ def test_text_has_a_line_for_every_node(files, tmp_path):
         == 0
     )
     text = call("info", "--dump", "text", "m.mcb", cwd=tmp_path).stdout.splitlines()
-    found = dumped("m.mcb", tmp_path)
+    dump = dumped("m.mcb", tmp_path)
     begin = next(i for i, line in enumerate(text) if line.startswith("tree 0"))
     assert [line.split(" ", 1)[0] for line in text[:begin]] == [
-        n for n in found if n not in ("feature_names", "trees")
+        n for n in dump if n not in ("feature_names", "trees")
     ]
     lines = iter(text[begin:])
-    for number, tree in enumerate(found["trees"]):
-        less = "" if tree["base"] is None else f", less class {found['classes'][tree['base']]}"
-        assert next(lines) == f"tree {number}: class {found['classes'][tree['class']]}{less}"
+    for number, tree in enumerate(dump["trees"]):
+        less = "" if tree["base"] is None else f", less class {dump['classes'][tree['base']]}"
+        assert next(lines) == f"tree {number}: class {dump['classes'][tree['class']]}{less}"
         for at, node in enumerate(tree["nodes"]):
             if "value" in node:
                 assert next(lines) == f"  {at}: {node['value']!r}"
@@ -219,8 +219,8 @@ def test_names_of_features_and_classes(tmp_path, blobs):
     VectorTreeBoostClassifier(n_estimators=2, min_samples_leaf=1).fit(frame, names).save(
         tmp_path / "trees.mcb"
     )
-    found = dumped("trees.mcb", tmp_path)
-    assert (found["feature_names"], found["classes"]) == (
+    dump = dumped("trees.mcb", tmp_path)
+    assert (dump["feature_names"], dump["classes"]) == (
         [*frame.columns],
         ["2", "sea bass", "trout"],
     )
@@ -241,9 +241,9 @@ def test_chains_of_any_depth(tmp_path):
     builder.end_round()
     Model.from_ensemble(builder.freeze(), [0, 1]).save(tmp_path / "deep.mcb")
     model = load_model(tmp_path / "deep.mcb")
-    found = dumped("deep.mcb", tmp_path)
+    dump = dumped("deep.mcb", tmp_path)
     x = np.array([[17.5], [4999.5], [-1.0]])
-    assert [by_trees(found, row).tolist() for row in x] == model.raw_scores(x).tolist()
+    assert [by_trees(dump, row).tolist() for row in x] == model.raw_scores(x).tolist()
     assert len(call("info", "--dump", "text", "deep.mcb", cwd=tmp_path).stdout.splitlines()) > 2 * n
 
 

@@ -239,13 +239,13 @@ ROWS = {
 
 def snapshot(case):
     """Everything at the path: kind, identity and bytes."""
-    found = {}
+    content_of_name = {}
     for path in (*case.path.parent.iterdir(), case.real):
         with contextlib.suppress(FileNotFoundError):
             info = os.lstat(path)
             content = path.read_bytes() if stat.S_ISREG(info.st_mode) else None
-            found[path.name] = (stat.S_IFMT(info.st_mode), info.st_ino, content)
-    return found
+            content_of_name[path.name] = (stat.S_IFMT(info.st_mode), info.st_ino, content)
+    return content_of_name
 
 
 def is_new(case, column):

@@ -58,7 +58,7 @@ def test_files_are_closed_without_a_warning(lists, tmp_path):
     (tmp_path / "bad.svm").write_text("1,x 1:1\n")
     (tmp_path / "t.csv").write_text("a,label\n1,2\n")
     (tmp_path / "one.svm").write_text("1 1:1\n")
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         load_svmlight(lists[0] / "train.svm", multilabel=True)
         with pytest.raises(SvmlightError, match="label 'x' is not a whole number"):
@@ -68,7 +68,7 @@ def test_files_are_closed_without_a_warning(lists, tmp_path):
             len(read_table(tmp_path / "t.csv", "csv", lambda names: (names[:1], names[1])).X) == 1
         )
         gc.collect()
-    assert not found, found[0].message
+    assert not caught, caught[0].message
 
 
 def test_rows_of_nothing_stay(tmp_path):
@@ -282,19 +282,23 @@ def test_cross_validation(lists):
     folder, X, Y = lists
     completed = call("train", *TRAIN, "-v", 4, "--curve", folder / "train.svm", cwd=folder)
     assert completed.returncode == 0, completed.stderr
-    whole, found = folds(X[:200], Y[:200], 4, n_estimators=20)
+    whole, fold_measures = folds(X[:200], Y[:200], 4, n_estimators=20)
     text = completed.stdout.splitlines()
     assert text[0] == f"Cross Validation Exact Match = {100 * whole:g}%"
-    assert text[1].startswith(f"Cross Validation Hamming Loss = {found[:, 0].mean():.4g} +- ")
-    assert text[2].startswith(f"Cross Validation Cross-entropy = {found[:, 1].mean():.4g} +- ")
+    assert text[1].startswith(
+        f"Cross Validation Hamming Loss = {fold_measures[:, 0].mean():.4g} +- "
+    )
+    assert text[2].startswith(
+        f"Cross Validation Cross-entropy = {fold_measures[:, 1].mean():.4g} +- "
+    )
     names = ("Micro F1", "Macro F1", "Precision at 1", "Precision at 3", "Precision at 5")
-    for line, name, values in zip(text[3:8], names, found.T[2:], strict=True):
+    for line, name, values in zip(text[3:8], names, fold_measures.T[2:], strict=True):
         assert line.startswith(
             f"Cross Validation {name} = {values.mean():.4g} +- {values.std(ddof=1):.3g} ("
         )
     assert text[8] == "rounds hamming_loss deviation cross_entropy deviation" and len(text) == 29
     last = [float(word) for word in text[-1].split()]
-    np.testing.assert_allclose(last[1::2], found.mean(axis=0)[:2], rtol=1e-5)
+    np.testing.assert_allclose(last[1::2], fold_measures.mean(axis=0)[:2], rtol=1e-5)
     completed = call("train", *TRAIN, "-v", 201, folder / "train.svm", cwd=folder)
     assert completed.returncode and "there are only 200 rows" in completed.stderr
 
@@ -315,8 +319,10 @@ def test_a_search(lists, tmp_path):
     assert completed.returncode == 0, completed.stderr
     best, other = (line.split() for line in completed.stdout.splitlines()[1:3])
     for line, n in ((best, 20), (other, 3)):
-        found = folds(X[:200], Y[:200], 3, n_estimators=n)[1].mean(axis=0)
-        np.testing.assert_allclose([float(word) for word in line[0:8:2]], found[:4], rtol=1e-3)
+        fold_measures = folds(X[:200], Y[:200], 3, n_estimators=n)[1].mean(axis=0)
+        np.testing.assert_allclose(
+            [float(word) for word in line[0:8:2]], fold_measures[:4], rtol=1e-3
+        )
     assert completed.stdout.splitlines()[-1] == "Best: --n-estimators 20"
     assert (
         call(
@@ -391,10 +397,10 @@ def test_measures_are_the_metrics_of_the_history():
     has = (rng.random((40, 7)) < 0.3).astype(np.uint8)
     has[:, 2] = 0
     has[5] = 0
-    found = measures(scores, np.zeros(7), has)
+    measured = measures(scores, np.zeros(7), has)
     held = ValidationSet("", None, None, codes=has, weight=None)
-    assert set(found) == set(METRICS) - {"error"}
-    for name, value in found.items():
+    assert set(measured) == set(METRICS) - {"error"}
+    for name, value in measured.items():
         assert value == pytest.approx(METRICS[name](scores, held, None), rel=1e-12), name
 
 

@@ -52,11 +52,11 @@ def test_rows_of_one_process(tmp_path, first, size, end):
     path.write_text("\n".join(text_of(np.random.default_rng(0), first)) + end)
     for n_features in (None, 4, 9):
         whole = load_svmlight(path, layout="dense", n_features=n_features)
-        found = parts_of(path, size, "auto", n_features=n_features)
-        assert not [one for one in found if isinstance(one, Exception)]
-        np.testing.assert_array_equal(np.concatenate([one.X for one in found]), whole.X)
-        np.testing.assert_array_equal(np.concatenate([one.y for one in found]), whole.y)
-        assert {one.base for one in found} == {whole.base}
+        parts = parts_of(path, size, "auto", n_features=n_features)
+        assert not [one for one in parts if isinstance(one, Exception)]
+        np.testing.assert_array_equal(np.concatenate([one.X for one in parts]), whole.X)
+        np.testing.assert_array_equal(np.concatenate([one.y for one in parts]), whole.y)
+        assert {one.base for one in parts} == {whole.base}
 
 
 def test_index_0_in_one_range(tmp_path):
@@ -64,8 +64,8 @@ def test_index_0_in_one_range(tmp_path):
     path.write_text("".join(f"{i % 2} {'0:3 ' * (i == 33)}1:{i} 2:5\n" for i in range(50)))
     for n_features in (None, 2):
         whole = load_svmlight(path, layout="dense", n_features=n_features)
-        found = parts_of(path, 4, "auto", n_features=n_features)
-        np.testing.assert_array_equal(np.concatenate([one.X for one in found]), whole.X)
+        parts = parts_of(path, 4, "auto", n_features=n_features)
+        np.testing.assert_array_equal(np.concatenate([one.X for one in parts]), whole.X)
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -104,9 +104,9 @@ def test_wrong_rows_are_named_by_their_place_in_the_file(tmp_path, row, words, s
     path = tmp_path / "all.svm"
     lines = [f"{i % 2} 1:{i}\n" for i in range(60)]
     path.write_text("# head\n" + "\n".join([*lines[:41], row + "\n", *lines[42:]]))
-    found = parts_of(path, size)
-    assert len(found) == size
-    assert all(words in str(one) for one in found), found
+    parts = parts_of(path, size)
+    assert len(parts) == size
+    assert all(words in str(one) for one in parts), parts
 
 
 @pytest.mark.parametrize(

@@ -249,8 +249,9 @@ def test_rounds_by_cross_validation(files, tmp_path):
     assert completed.returncode == 0, completed.stderr
     train = load_svmlight(files / "train.svm")
     same = MartClassifier(n_estimators="auto", cv=4, random_state=0).fit(train.X, train.y)
-    found = same.cv_results_
-    said = f"best mean log_loss {found['mean'].min():.6g}, after {found['best_round']} of {found['rounds'][-1]} rounds"
+    cv_results = same.cv_results_
+    best = f"best mean log_loss {cv_results['mean'].min():.6g}"
+    said = f"{best}, after {cv_results['best_round']} of {cv_results['rounds'][-1]} rounds"
     assert f"4 folds: {said}\n" in completed.stderr
     more = ["-n", "auto", "--cv", 4, "-a", "mart", "--metric", "log_loss,error"]
     assert (
@@ -593,9 +594,9 @@ def trees(large, rounds, *more):
     return ["-a", "mart", "-n", rounds, "-S", 5, "--subsample", 0.7, *more, large.name]
 
 
-def wait_until(found, process):
+def wait_until(condition, process):
     end = time.monotonic() + 120
-    while not found():
+    while not condition():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -30,12 +30,12 @@ def rows(path):
 
 def table(text):
     """The printed combinations: error, log loss, and their options."""
-    found = []
+    table_rows = []
     for line in text.splitlines():
         if re.match(r" +[0-9]", line):
             words = line.split()
-            found.append((*words[:4], " ".join(words[6:])))
-    return found
+            table_rows.append((*words[:4], " ".join(words[6:])))
+    return table_rows
 
 
 def test_categories_are_those_of_a_table(tmp_path):
@@ -62,12 +62,12 @@ def test_categories_are_those_of_a_table(tmp_path):
 def test_results_are_those_of_cross_validation_best_first(folder):
     completed = call("tune", *GRID, "train.svm", cwd=folder)
     assert (completed.returncode, completed.stderr) == (0, "")
-    found = table(completed.stdout)
-    assert {row[-1] for row in found} == {
+    table_rows = table(completed.stdout)
+    assert {row[-1] for row in table_rows} == {
         f"--n-estimators {n} --learning-rate {r}" for n in (3, 6) for r in (0.2, 1.0)
     }
-    assert [float(row[0]) for row in found] == sorted(float(row[0]) for row in found)
-    for error, spread, loss, loss_spread, options in found:
+    assert [float(row[0]) for row in table_rows] == sorted(float(row[0]) for row in table_rows)
+    for error, spread, loss, loss_spread, options in table_rows:
         printed = call(
             "train", "-q", "-v", 3, *options.split(), "train.svm", cwd=folder
         ).stdout.splitlines()
@@ -76,9 +76,11 @@ def test_results_are_those_of_cross_validation_best_first(folder):
         assert printed[2].startswith(
             f"Cross Validation Log Loss = {float(loss):.4g} +- {float(loss_spread):.3g}"
         )
-    assert completed.stdout.splitlines()[-1] == f"Best: {found[0][-1]}"
+    assert completed.stdout.splitlines()[-1] == f"Best: {table_rows[0][-1]}"
     assert (
-        call("train", "-q", *found[0][-1].split(), "train.svm", "same.mcb", cwd=folder).returncode
+        call(
+            "train", "-q", *table_rows[0][-1].split(), "train.svm", "same.mcb", cwd=folder
+        ).returncode
         == 0
     )
     assert (folder / "train.svm.mcb").read_bytes() == (folder / "same.mcb").read_bytes()
@@ -86,10 +88,10 @@ def test_results_are_those_of_cross_validation_best_first(folder):
     measured = ["error", "error_deviation", "log_loss", "log_loss_deviation", "rounds", "seconds"]
     assert list(written[0]) == ["--n-estimators", "--learning-rate", *measured]
     assert [float(row["error"]) for row in written] == pytest.approx(
-        [float(row[0]) for row in found], rel=1e-3
+        [float(row[0]) for row in table_rows], rel=1e-3
     )
     first = f"--n-estimators {written[0]['--n-estimators']} --learning-rate {written[0]['--learning-rate']}"
-    assert first == found[0][-1] and written[0]["rounds"] == written[0]["--n-estimators"]
+    assert first == table_rows[0][-1] and written[0]["rounds"] == written[0]["--n-estimators"]
 
 
 def test_best_by_log_loss(folder):

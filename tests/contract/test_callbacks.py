@@ -605,12 +605,12 @@ def test_callbacks_of_several_trainings_at_a_time():
                     X_TRAIN[::2], Y_TRAIN[::2], callbacks=[shared, time_limit]
                 )
 
-    found = (
+    actual = (
         MCBoostClassifier(n_estimators=3)
         .fit(X_TRAIN, Y_TRAIN, callbacks=[shared, time_limit, Trains()])
         .history_
     )
-    np.testing.assert_array_equal(found["train_log_loss"], expected["train_log_loss"])
+    np.testing.assert_array_equal(actual["train_log_loss"], expected["train_log_loss"])
     assert not hasattr(time_limit, "_end")
 
     class Mine(TrainingLoss):

@@ -60,11 +60,11 @@ def stop_after(monkeypatch, cls, rounds):
     count = [0]
 
     def interrupted(self):
-        found = original(self)
+        result = original(self)
         count[0] += 1
         if count[0] > rounds:
             raise KeyboardInterrupt
-        return found
+        return result
 
     monkeypatch.setattr(cls.booster, "round", interrupted)
 
@@ -328,10 +328,10 @@ def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path,
         "calibrate": None,
     }
     groups = np.arange(len(y)) // 2
-    found = []
+    actual = []
     original = fitting.out_of_fold
     monkeypatch.setattr(
-        fitting, "out_of_fold", lambda *args: found.append(original(*args)) or found[-1]
+        fitting, "out_of_fold", lambda *args: actual.append(original(*args)) or actual[-1]
     )
 
     class Stops:
@@ -342,7 +342,7 @@ def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path,
     first = Checkpoint(tmp_path / "m", 0)
     with pytest.raises(KeyboardInterrupt):
         cls(**kwargs).fit(X, y, groups=groups, callbacks=[first, Stops()])
-    assert len(found) == 1
+    assert len(actual) == 1
     with pytest.raises(
         ValueError, match="is the checkpoint of a different training: the groups differ"
     ):
@@ -350,9 +350,9 @@ def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path,
     with pytest.raises(ValueError, match="cv was the default, now it is 4"):
         Checkpoint(tmp_path / "m").fit(cls(**kwargs, cv=4), X, y, groups=groups)
     refitted = Checkpoint(tmp_path / "m").fit(cls(**kwargs), X, y, groups=groups)
-    assert len(found) == 1
-    assert refitted.cv_results_["best_round"] == found[0].best_round > 3
-    np.testing.assert_array_equal(refitted.cv_results_["folds"], found[0].curves)
+    assert len(actual) == 1
+    assert refitted.cv_results_["best_round"] == actual[0].best_round > 3
+    np.testing.assert_array_equal(refitted.cv_results_["folds"], actual[0].curves)
     uninterrupted = cls(
         **{**kwargs, "random_state": first.seed if random_state is None else 3}
     ).fit(X, y, groups=groups)

@@ -32,7 +32,7 @@ def data(K, d=5, m=900, seed=1, missing=False):
 def paths(model):
     """Sets of columns on the paths to all leaves."""
     trees = model.ensemble
-    found = []
+    split_paths = []
     for t in range(len(trees.offset) - 1):
         begin = int(trees.offset[t])
         end = int(trees.offset[t + 1])
@@ -41,12 +41,12 @@ def paths(model):
         while waiting:
             first, last, above = waiting.pop()
             if first == last:
-                found.append(above)
+                split_paths.append(above)
                 continue
             here = above | {int(feature[first])}
             middle = first + int(right[first])
             waiting += [(first + 1, middle, here), (middle, last, here)]
-    return found
+    return split_paths
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "drawn"])

@@ -177,12 +177,12 @@ def test_a_search(n_jobs):
 
 def test_cross_validation():
     X, y = rows(9000)
-    found = cross_validate(
+    scored = cross_validate(
         quick(), Dataset(X, y), y, cv=3, scoring=["accuracy", "neg_log_loss"], error_score="raise"
     )
     usual = cross_validate(quick(), X, y, cv=3, scoring=["accuracy", "neg_log_loss"])
     for name in ("test_accuracy", "test_neg_log_loss"):
-        np.testing.assert_allclose(found[name].mean(), usual[name].mean(), rtol=0.05)
+        np.testing.assert_allclose(scored[name].mean(), usual[name].mean(), rtol=0.05)
     assert cross_val_predict(quick(), Dataset(X, y), y, cv=3, method="predict_proba").shape == (
         9000,
         3,

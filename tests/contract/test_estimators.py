@@ -419,13 +419,17 @@ def test_rounds_by_cross_validation(algorithm, monkeypatch):
     weights = {"class_weight": "balanced"} if "class_weight" in algorithm().get_params() else {}
     weights |= {"random_state": 0, "cv": 3}
     model = algorithm(n_estimators="auto", n_iter_no_change=3, n_jobs=1, **weights).fit(X, y)
-    found = model.cv_results_
-    best, tried, asked = found["best_round"], found["rounds"][-1], found["n_estimators"]
-    assert found["folds"].shape == (3, len(found["rounds"]))
-    np.testing.assert_allclose(found["mean"], found["folds"].mean(axis=0))
+    cv_results = model.cv_results_
+    best, tried, asked = (
+        cv_results["best_round"],
+        cv_results["rounds"][-1],
+        cv_results["n_estimators"],
+    )
+    assert cv_results["folds"].shape == (3, len(cv_results["rounds"]))
+    np.testing.assert_allclose(cv_results["mean"], cv_results["folds"].mean(axis=0))
     assert (
         best
-        == found["rounds"][np.argmin(found["mean"])]
+        == cv_results["rounds"][np.argmin(cv_results["mean"])]
         <= tried
         <= max(best + 3, 1.5 * best) * 17 / 16 + 1
     )
@@ -448,7 +452,7 @@ def test_rounds_by_cross_validation(algorithm, monkeypatch):
         monkeypatch.setattr(module, "SMALL_WORK", 0)
     parallel = clone(model).set_params(n_jobs=3).fit(X, y)
     assert parallel.model_.to_bytes() == model.model_.to_bytes()
-    np.testing.assert_array_equal(parallel.cv_results_["folds"], found["folds"])
+    np.testing.assert_array_equal(parallel.cv_results_["folds"], cv_results["folds"])
     model.set_params(n_estimators=2).fit(X, y)
     assert not hasattr(model, "cv_results_")
 
@@ -615,10 +619,10 @@ def test_interrupt_inside_a_round_keeps_whole_rounds(algorithm, monkeypatch):
     original = algorithm.booster.round
 
     def interrupted(self):
-        found = original(self)
+        result = original(self)
         if self.n_rounds == 5:
             raise KeyboardInterrupt
-        return found
+        return result
 
     monkeypatch.setattr(algorithm.booster, "round", interrupted)
     model = algorithm(n_estimators=50)

@@ -44,15 +44,15 @@ OBJECTS = {
 def test_objects_that_are_numbers_are_labels(cls, kind):
     given, labels = OBJECTS[kind]
     expected = cls(**HOW).fit(X, labels, X_val=X, y_val=labels)
-    found = cls(**HOW).fit(X, given, X_val=X, y_val=given, validation_sets={"more": (X, given)})
-    assert found.model_.to_bytes() == expected.model_.to_bytes()
-    assert found.classes_.dtype.kind in "ibf"
-    assert found.score(X, given) == expected.score(X, labels)
-    for model, its in (found, given), (expected, labels):
+    fitted = cls(**HOW).fit(X, given, X_val=X, y_val=given, validation_sets={"more": (X, given)})
+    assert fitted.model_.to_bytes() == expected.model_.to_bytes()
+    assert fitted.classes_.dtype.kind in "ibf"
+    assert fitted.score(X, given) == expected.score(X, labels)
+    for model, its in (fitted, given), (expected, labels):
         model.calibrate_on(X, its)
-    assert found.model_.to_bytes() == expected.model_.to_bytes()
+    assert fitted.model_.to_bytes() == expected.model_.to_bytes()
     assert (
-        found.model_.calibrated(X, given).to_bytes()
+        fitted.model_.calibrated(X, given).to_bytes()
         == expected.model_.calibrated(X, labels).to_bytes()
     )
 

@@ -172,9 +172,9 @@ def test_rows_of_other_things_than_numbers():
 
 def test_memory_views_are_arrays():
     expected = MCBoostClassifier(**HOW).fit(X, y, X_val=X, y_val=y)
-    found = MCBoostClassifier(**HOW).fit(memoryview(X), y, X_val=memoryview(X), y_val=y)
-    assert found.model_.to_bytes() == expected.model_.to_bytes()
-    for model in found, found.model_:
+    fitted = MCBoostClassifier(**HOW).fit(memoryview(X), y, X_val=memoryview(X), y_val=y)
+    assert fitted.model_.to_bytes() == expected.model_.to_bytes()
+    for model in fitted, fitted.model_:
         np.testing.assert_array_equal(model.predict(memoryview(X)), expected.predict(X))
 
 

@@ -333,10 +333,10 @@ def test_groups_go_to_the_splitter_and_to_the_estimator(routing):
         n_estimators="auto", cv=GroupKFold(2), n_iter_no_change=2, max_leaf_nodes=2
     )
     estimator.set_fit_request(groups=True)
-    found = cross_validate(
+    scored = cross_validate(
         estimator, X, y, cv=GroupKFold(2), params={"groups": groups}, return_estimator=True
     )
-    assert all(len(one.cv_results_["folds"]) == 2 for one in found["estimator"])
+    assert all(len(one.cv_results_["folds"]) == 2 for one in scored["estimator"])
 
 
 def test_scorers_and_tags():

@@ -110,11 +110,11 @@ def one_step(name, y, left, scores, rate):
     g = np.eye(p.shape[1])[y] - p
     h = p * (1 - p)
     K = p.shape[1]
-    found = []
+    steps = []
     for side in left, ~left:
         step = (K - 1) / K * g[side].sum(axis=0) / h[side].sum(axis=0)
-        found.append(rate * (step - step.mean() if name == "VectorTreeBoostClassifier" else step))
-    return found
+        steps.append(rate * (step - step.mean() if name == "VectorTreeBoostClassifier" else step))
+    return steps
 
 
 @pytest.mark.parametrize(
@@ -231,8 +231,8 @@ def test_rows_that_a_training_holds_out_itself_begin_at_theirs(name):
         X, y, init_score=told
     )
     assert model.history_["val_log_loss"].max() < 0.1
-    found = made(name, n_estimators="auto", n_iter_no_change=2, cv=2).fit(X, y, init_score=told)
-    assert found.cv_results_["mean"].max() < 0.1
+    fitted = made(name, n_estimators="auto", n_iter_no_change=2, cv=2).fit(X, y, init_score=told)
+    assert fitted.cv_results_["mean"].max() < 0.1
     warm = made(name, calibrate="temperature").fit(X, y, init_score=0.2 * told + noise)
     cold = made(name, calibrate="temperature").fit(X, y)
     assert warm.model_.temperature != cold.model_.temperature
@@ -468,8 +468,8 @@ def test_datasets_hold_them(name):
 def test_folds_of_a_dataset_are_scored_with_theirs():
     X, y, noise = rows()
     data = Dataset(X, y, init_score=9 * np.eye(3)[y] + 0.1 * noise)
-    found = cross_val_score(made("VectorTreeBoostClassifier", n_estimators=2), data, y, cv=3)
-    assert found.min() > 0.98
+    fold_scores = cross_val_score(made("VectorTreeBoostClassifier", n_estimators=2), data, y, cv=3)
+    assert fold_scores.min() > 0.98
     two = data.subset(np.flatnonzero(y != 1))
     model = made("LogitBoostClassifier", **ALL).fit(two)
     own = data._set.init_score[y != 1][:, [0, 2]]

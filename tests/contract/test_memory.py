@@ -151,8 +151,8 @@ def variants_of(algorithm):
     ]
 
 
-def check(found):
-    for case, *rounds_and_columns in found:
+def check(cases):
+    for case, *rounds_and_columns in cases:
         for counted, used in zip(rounds_and_columns[::2], rounds_and_columns[1::2], strict=True):
             words = f"{case}: {used:,} used, {counted or 0:,.0f} counted"
             assert counted is None or used < NEAR * counted + SMALL, words
@@ -178,9 +178,9 @@ def of_many_classes():
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("algorithm", MANY_CLASSES)
 def test_tables_of_many_classes_are_counted(algorithm):
-    found = [row for row in of_many_classes() if row[0][0] == algorithm]
-    assert len(found) == len(variants_of(algorithm))
-    check(found)
+    cases = [row for row in of_many_classes() if row[0][0] == algorithm]
+    assert len(cases) == len(variants_of(algorithm))
+    check(cases)
 
 
 @pytest.mark.slow

@@ -82,12 +82,12 @@ def fitted():
     )
     categories = (np.arange(120) % 5).astype(np.float32)
     X_cat = np.column_stack([X, categories])
-    found = VectorTreeBoostClassifier(
+    estimator = VectorTreeBoostClassifier(
         n_estimators=3, categorical_features=[4], random_state=np.random.RandomState(2)
     )
-    yield "vector trees", found.fit(X_cat, y), X_cat, y
-    found = MartClassifier(n_estimators=3, scoring="balanced_accuracy", random_state=0)
-    yield "Mart", found.fit(X, y, X_val=X, y_val=y), X, y
+    yield "vector trees", estimator.fit(X_cat, y), X_cat, y
+    estimator = MartClassifier(n_estimators=3, scoring="balanced_accuracy", random_state=0)
+    yield "Mart", estimator.fit(X, y, X_val=X, y_val=y), X, y
     yield "labels", AdaBoostMHClassifier(n_estimators=3).fit(X, labels(y)), X, labels(y)
     yield "machine", HingeBoostOCClassifier(n_estimators=2).fit(whole, y), whole, y
 

@@ -195,20 +195,22 @@ def test_the_first_metric_finds_the_rounds_and_folds_have_the_curves_of_all(cali
     how = {"n_estimators": "auto", "n_iter_no_change": 5, "random_state": 0, "calibrate": calibrate}
     model = MartClassifier(**how, scoring=THREE).fit(X, Y)
     alone = [MartClassifier(**how, scoring=name).fit(X, Y) for name in THREE]
-    found = model.cv_results_
+    cv_results = model.cv_results_
     assert model.n_estimators_ == alone[0].n_estimators_
     for name, value in alone[0].cv_results_.items():
-        np.testing.assert_array_equal(found[name], value)
-    assert found.keys() - alone[0].cv_results_.keys() == {
+        np.testing.assert_array_equal(cv_results[name], value)
+    assert cv_results.keys() - alone[0].cv_results_.keys() == {
         f"{of}_{name}" for of in ("mean", "folds") for name in THREE[1:]
     }
     for name, other in zip(THREE[1:], alone[1:], strict=True):
-        T = min(len(found["rounds"]), len(other.cv_results_["rounds"]))
-        assert T > 5 and found[f"folds_{name}"].shape == (3, len(found["rounds"]))
+        T = min(len(cv_results["rounds"]), len(other.cv_results_["rounds"]))
+        assert T > 5 and cv_results[f"folds_{name}"].shape == (3, len(cv_results["rounds"]))
         np.testing.assert_array_equal(
-            found[f"folds_{name}"][:, :T], other.cv_results_["folds"][:, :T]
+            cv_results[f"folds_{name}"][:, :T], other.cv_results_["folds"][:, :T]
         )
-        np.testing.assert_array_equal(found[f"mean_{name}"], found[f"folds_{name}"].mean(axis=0))
+        np.testing.assert_array_equal(
+            cv_results[f"mean_{name}"], cv_results[f"folds_{name}"].mean(axis=0)
+        )
 
 
 @pytest.mark.parametrize("scoring", [THREE, {"nll": "log_loss", "right": "accuracy"}])

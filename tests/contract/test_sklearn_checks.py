@@ -94,7 +94,7 @@ OTHERS = [
 
 def other_parameters(check, estimator):
     """(parameters that replace those under test, why)."""
-    found = {}
+    parameters = {}
     why = ""
     for other in OTHERS:
         if check.startswith(other.check) and other.of(estimator):
@@ -103,9 +103,9 @@ def other_parameters(check, estimator):
                 for k, v in other.parameters(estimator).items()
                 if estimator.get_params()[k] != v
             }
-            found = found | new
+            parameters = parameters | new
             why = other.why if new else why
-    return found, why
+    return parameters, why
 
 
 def all_checks():

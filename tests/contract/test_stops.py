@@ -38,7 +38,7 @@ def holds_rows(value):
 
 def stops():
     """Functions of the package that receive X, each once, in the order of their first calls."""
-    found = {}
+    stop_lines = {}
 
     def note(frame, event, _):
         code = frame.f_code
@@ -46,7 +46,7 @@ def stops():
         if event == "call" and PACKAGE in path.parents and not code.co_name.startswith("<"):
             # At the time of a call, the arguments are the only local variables.
             if any(map(holds_rows, frame.f_locals.values())):
-                found[f"`{path.relative_to(PACKAGE).as_posix()}`: `{code.co_qualname}`"] = True
+                stop_lines[f"`{path.relative_to(PACKAGE).as_posix()}`: `{code.co_qualname}`"] = True
 
     random = np.random.default_rng(0)
     X = random.normal(size=SHAPE)
@@ -56,7 +56,7 @@ def stops():
         VectorTreeBoostClassifier(random_state=0).fit(X, y, callbacks=[StopTracing()])
     finally:
         sys.setprofile(None)
-    return list(found)
+    return list(stop_lines)
 
 
 def text():

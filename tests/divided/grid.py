@@ -85,10 +85,10 @@ def main(how, threads, where):
     part = parts_of(y, comm.size, how)[comm.rank]
     workers = MPIWorkers(comm)
     for name in estimators():
-        found = checksum(
+        digest = checksum(
             name, X, y, weight=weight, part=part, comm=workers, threads=int(threads), where=where
         )
-        os.write(1, f"{name} {found}\n".encode())
+        os.write(1, f"{name} {digest}\n".encode())
 
 
 if __name__ == "__main__":

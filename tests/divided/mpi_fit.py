@@ -98,8 +98,8 @@ def main(trouble="none", *names):
     except (ArithmeticError, ValueError, OSError, SystemExit, KeyboardInterrupt) as error:
         say(f"worker {comm.rank}: {type(error).__name__}: {error}\n")
         return
-    found = hashlib.sha256(b"".join(model.model_.to_bytes() for model in models)).hexdigest()
-    say(f"worker {comm.rank}: {found}\n")
+    digest = hashlib.sha256(b"".join(model.model_.to_bytes() for model in models)).hexdigest()
+    say(f"worker {comm.rank}: {digest}\n")
 
 
 if __name__ == "__main__":

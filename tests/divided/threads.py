@@ -82,11 +82,11 @@ class ThreadWorkers:
         """The array becomes that of all workers. The first of them computes it, before any array is written to."""
         self.n_sums += 1
         self.n_bytes += array.nbytes
-        found = self._alike(what, array, array.shape)
+        arrays = self._alike(what, array, array.shape)
         totals = self.table.totals
         if self.n_words not in totals:
-            total = totals[self.n_words] = found[0].copy()
-            for other in found[1:]:
+            total = totals[self.n_words] = arrays[0].copy()
+            for other in arrays[1:]:
                 function(total, other, out=total)
         array[...] = totals[self.n_words]
         return array
@@ -109,9 +109,9 @@ class ThreadWorkers:
         return np.concatenate(self._alike("concatenation", array, array.shape[1:]))
 
     def gather(self, array, lengths, owner):
-        found = self._alike("collection", array, array.shape[1:])
-        assert [len(part) for part in found] == lengths.tolist()
-        return np.concatenate(found) if owner == self.rank else array[:0]
+        parts = self._alike("collection", array, array.shape[1:])
+        assert [len(part) for part in parts] == lengths.tolist()
+        return np.concatenate(parts) if owner == self.rank else array[:0]
 
     def exchange(self, what):
         return self._all(what)
@@ -129,15 +129,15 @@ class ThreadWorkers:
 def run(size, task):
     """``task(workers)`` on that many workers at once; what each returns, or the error that it raises."""
     table = _Table(size)
-    found = [None] * size
+    results = [None] * size
 
     def work(rank):
         table.turns[rank].acquire()
         try:
-            found[rank] = task(ThreadWorkers(table, rank))
+            results[rank] = task(ThreadWorkers(table, rank))
         except Exception as error:
             table.error = table.error or error
-            found[rank] = error
+            results[rank] = error
         finally:
             table.ends(rank)
 
@@ -146,7 +146,7 @@ def run(size, task):
         thread.start()
     for thread in threads:
         thread.join()
-    return found
+    return results
 
 
 def numbered(comm, row_number):

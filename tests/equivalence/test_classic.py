@@ -506,7 +506,7 @@ def test_trees_of_one_sign_beside_each_other_are_merged():
     for seed in range(8):
         a = np.random.default_rng(seed).integers(-9, 10, 300).astype(float)
         a[a == 0] = 1
-        (found,) = EdgeTrees(data, 12, None, n_threads=1, n_columns=1, gini=True).fit(
+        (actual,) = EdgeTrees(data, 12, None, n_threads=1, n_columns=1, gini=True).fit(
             packed(a[:, None], data.dtype)
         )
         tree = tree_twin.grow(
@@ -515,13 +515,13 @@ def test_trees_of_one_sign_beside_each_other_are_merged():
         expected = np.empty(300)
         for rows in tree.leaf_rows:
             expected[rows] = 1 if a[rows].sum() >= 0 else -1
-        np.testing.assert_array_equal(found.h, expected)
-        beside = np.flatnonzero(found.right == 1)  # splits whose left child is a leaf
-        leaf = leaves_before(found.right)
+        np.testing.assert_array_equal(actual.h, expected)
+        beside = np.flatnonzero(actual.right == 1)  # splits whose left child is a leaf
+        leaf = leaves_before(actual.right)
         for at in beside:
             if leaf[at][1] is not None and at > 0:
-                assert found.sign[leaf[at][0]] != found.sign[leaf[at][1]]
-        merged += len(found.feature) < len(tree.column)
+                assert actual.sign[leaf[at][0]] != actual.sign[leaf[at][1]]
+        merged += len(actual.feature) < len(tree.column)
     assert merged >= 2
 
 
@@ -586,11 +586,11 @@ def test_margins(m, K):
     value = np.where(h > 0, plus[:, None], minus[:, None])
     expected = margin + value[y, np.arange(m)] - value.mean(axis=0)
     for n_threads in (1, 2):
-        found = margin.copy()
+        actual = margin.copy()
         weight_kernel.add_margins(
-            h, minus, plus, starts=starts, classes=own, margin=found, n_threads=n_threads
+            h, minus, plus, starts=starts, classes=own, margin=actual, n_threads=n_threads
         )
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-12)
 
 
 class Number:
@@ -617,11 +617,11 @@ def test_rows_are_drawn_by_their_weights(dtype):
                 expected[
                     next((i for i in range(m) if ends[i] > point), np.flatnonzero(weight)[-1])
                 ] += 1
-            found = draw(weight, n, Number(u))
-            np.testing.assert_array_equal(found, expected)
-            assert found.sum() == n
-            assert (found[weight == 0] == 0).all()
-            assert (np.abs(found - n * weight / weight.sum(dtype=np.float64)) < 1 + 1e-9).all()
+            actual = draw(weight, n, Number(u))
+            np.testing.assert_array_equal(actual, expected)
+            assert actual.sum() == n
+            assert (actual[weight == 0] == 0).all()
+            assert (np.abs(actual - n * weight / weight.sum(dtype=np.float64)) < 1 + 1e-9).all()
     rng = np.random.default_rng(1)
     counts = sum(draw(np.array([1.0, 0.0, 3.0, 6.0]), 7, rng) for _ in range(20_000))
     np.testing.assert_allclose(counts / 140_000, [0.1, 0, 0.3, 0.6], atol=0.003)
@@ -1226,12 +1226,12 @@ def test_piboost(spec, K, cost_sensitive, seed):
     )
     trees = model.model_.ensemble
     np.testing.assert_array_equal(trees.code, separators(spec, K).T)
-    found = []
+    actual = []
     for begin, end in itertools.pairwise(trees.rounds.tolist()):
         one = [None] * len(trees.code)
         for feature, threshold, nan_left, _, _, column, _ in list(trees.each())[begin:end]:
             one[column] = (int(feature[0]), float(threshold[0]), bool(nan_left[0]))
-        found.append(one)
+        actual.append(one)
     wanted = [
         [None if one is None else (one[0], float(one[1]), one[2]) for one in chosen]
         for chosen in expected
@@ -1240,7 +1240,7 @@ def test_piboost(spec, K, cost_sensitive, seed):
         assert None not in sum(wanted, [])
     while wanted and not any(wanted[-1]):
         wanted.pop()
-    assert found == wanted
+    assert actual == wanted
     np.testing.assert_allclose(model.model_.raw_scores(X), F / (K - 1), atol=2e-4 * K)
 
 

@@ -106,12 +106,12 @@ def test_background_rows(form, seed):
     ensemble, options = ensembles(rng, form)
     model = Model.from_ensemble(ensemble, range(K), **options)
     X, background = rows(rng, 5), rows(rng, 6)
-    found = contributions(model, X, background)
-    assert np.abs(found.base + found.values.sum(axis=1) - model.raw_scores(X)).max() < 1e-12
-    for x, values in zip(X, found.values, strict=True):
+    shapley = contributions(model, X, background)
+    assert np.abs(shapley.base + shapley.values.sum(axis=1) - model.raw_scores(X)).max() < 1e-12
+    for x, values in zip(X, shapley.values, strict=True):
         expected, base = twin.shapley(twin.of_rows(ensemble, x, background), D)
         np.testing.assert_allclose(values, expected, rtol=0, atol=tolerance(form))
-        np.testing.assert_allclose(found.base, base, rtol=0, atol=tolerance(form))
+        np.testing.assert_allclose(shapley.base, base, rtol=0, atol=tolerance(form))
 
 
 @pytest.mark.parametrize("form", FORMS[:-1])
@@ -123,12 +123,12 @@ def test_covers(form, seed):
     cover = twin.covers(ensemble, seen)
     model = Model.from_ensemble(ensemble, range(K)).with_covers(seen)
     assert np.array_equal(model.ensemble.cover, np.concatenate(cover))
-    found = contributions(model, X)
-    assert np.abs(found.base + found.values.sum(axis=1) - model.raw_scores(X)).max() < 1e-12
-    for x, values in zip(X, found.values, strict=True):
+    shapley = contributions(model, X)
+    assert np.abs(shapley.base + shapley.values.sum(axis=1) - model.raw_scores(X)).max() < 1e-12
+    for x, values in zip(X, shapley.values, strict=True):
         expected, base = twin.shapley(twin.of_covers(ensemble, x, cover), D)
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-12)
-        np.testing.assert_allclose(found.base, base, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(shapley.base, base, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -142,11 +142,11 @@ def test_interactions(form):
         cover = twin.covers(ensemble, seen)
         ways.append((model.with_covers(seen), None, lambda x: twin.of_covers(ensemble, x, cover)))
     for held, background, value in ways:
-        found = interactions(held, X, background)
+        shapley = interactions(held, X, background)
         alone = contributions(held, X, background)
-        np.testing.assert_allclose(found.values.sum(axis=2), alone.values, rtol=0, atol=1e-12)
-        assert np.array_equal(found.base, alone.base)
-        for x, values in zip(X, found.values, strict=True):
+        np.testing.assert_allclose(shapley.values.sum(axis=2), alone.values, rtol=0, atol=1e-12)
+        assert np.array_equal(shapley.base, alone.base)
+        for x, values in zip(X, shapley.values, strict=True):
             np.testing.assert_allclose(
                 values, twin.interaction(value(x), D), rtol=0, atol=tolerance(form)
             )
@@ -159,11 +159,11 @@ def test_interactions_along_long_paths(d):
     model = Model.from_ensemble(chain(d, rng), range(2))
     X = np.where(rng.random((70, d)) < 0.9, 1.0, -1.0)
     for held, background in ((model, X[:20]), (model.with_covers(X), None)):
-        found = interactions(held, X, background, n_jobs=2)
-        np.testing.assert_allclose(found.values, found.values.swapaxes(1, 2), rtol=0, atol=1e-9)
+        shapley = interactions(held, X, background, n_jobs=2)
+        np.testing.assert_allclose(shapley.values, shapley.values.swapaxes(1, 2), rtol=0, atol=1e-9)
         one = interactions(held, X[7:8], background).values
-        assert np.array_equal(one, found.values[7:8])
-        assert len(found.features) == d
+        assert np.array_equal(one, shapley.values[7:8])
+        assert len(shapley.features) == d
 
 
 @pytest.mark.parametrize("k", [2, 4, 5, 39, 71])
@@ -174,14 +174,14 @@ def test_classes_do_not_depend_on_each_other(k):
     leaf = rng.normal(size=(len(few.leaf), k)).astype(np.float32)
     many = replace(few, leaf=leaf, bias=np.zeros(k, dtype=np.float32))
     X = rows(rng, 20)
-    found = contributions(Model.from_ensemble(many, range(k)).with_covers(X), X)
+    shapley = contributions(Model.from_ensemble(many, range(k)).with_covers(X), X)
     for begin in range(0, k - 1, 2):
         pair = replace(many, leaf=leaf[:, begin : begin + 2], bias=np.zeros(2, dtype=np.float32))
         alone = contributions(Model.from_ensemble(pair, range(2)).with_covers(X), X)
-        assert alone.values.tobytes() == found.values[:, :, begin : begin + 2].tobytes()
+        assert alone.values.tobytes() == shapley.values[:, :, begin : begin + 2].tobytes()
     last = replace(many, leaf=leaf[:, -2:], bias=np.zeros(2, dtype=np.float32))
     alone = contributions(Model.from_ensemble(last, range(2)).with_covers(X), X)
-    assert alone.values.tobytes() == found.values[:, :, -2:].tobytes()
+    assert alone.values.tobytes() == shapley.values[:, :, -2:].tobytes()
 
 
 def part_of(e, begin, end):
@@ -215,10 +215,10 @@ def test_many_trees_are_the_sum_of_few(form):
         for t in range(0, 200, 8)
     ]
     for background in (None, X[:20]):
-        found = contributions(model, X, background).values
+        shapley = contributions(model, X, background).values
         total = sum(contributions(part, X, background).values for part in parts)
-        np.testing.assert_allclose(found, total, rtol=0, atol=1e-11)
-        assert contributions(model, X[7:8], background).values.tobytes() == found[7:8].tobytes()
+        np.testing.assert_allclose(shapley, total, rtol=0, atol=1e-11)
+        assert contributions(model, X[7:8], background).values.tobytes() == shapley[7:8].tobytes()
 
 
 def chain(d, rng):
@@ -258,8 +258,8 @@ def test_long_paths_add_up(d):
     model = Model.from_ensemble(chain(d, rng), range(2))
     X = np.where(rng.random((70, d)) < 0.9, 1.0, -1.0)
     for held, background in ((model, X[:40]), (model.with_covers(X), None)):
-        found = contributions(held, X, background)
-        assert np.abs(found.base + found.values.sum(axis=1) - model.raw_scores(X)).max() < 1e-9
+        shapley = contributions(held, X, background)
+        assert np.abs(shapley.base + shapley.values.sum(axis=1) - model.raw_scores(X)).max() < 1e-9
 
 
 def test_longer_paths_are_refused():
@@ -273,13 +273,13 @@ def test_threads_sparse_rows_and_order_change_nothing(form):
     rng = np.random.default_rng(5)
     model = Model.from_ensemble(ensembles(rng, form)[0], range(K))
     X = np.nan_to_num(rows(rng, 1100))
-    found = contributions(model, X, X[:50], n_jobs=1)
-    assert contributions(model, X, X[:50], n_jobs=3).values.tobytes() == found.values.tobytes()
+    shapley = contributions(model, X, X[:50], n_jobs=1)
+    assert contributions(model, X, X[:50], n_jobs=3).values.tobytes() == shapley.values.tobytes()
     sparse = contributions(model, scipy.sparse.csr_matrix(X), scipy.sparse.csc_matrix(X[:50]))
-    assert sparse.values.tobytes() == found.values.tobytes()
+    assert sparse.values.tobytes() == shapley.values.tobytes()
     for part in (slice(0, 1), slice(7, 600)):
         assert (
-            contributions(model, X[part], X[:50]).values.tobytes() == found.values[part].tobytes()
+            contributions(model, X[part], X[:50]).values.tobytes() == shapley.values[part].tobytes()
         )
     held = model.with_covers(scipy.sparse.csr_matrix(X))
     assert held.to_bytes() == model.with_covers(X).to_bytes()
@@ -424,10 +424,10 @@ def test_shap_has_the_same_values(form):
     model = next(
         one for one in models if one.ensemble.cover.min() > 0
     )  # shap refuses leaves without rows
-    found = contributions(model, X[:30])
+    shapley = contributions(model, X[:30])
     explainer = shap.TreeExplainer(to_shap(model), feature_perturbation="tree_path_dependent")
-    np.testing.assert_allclose(explainer.shap_values(X[:30]), found.values, rtol=0, atol=1e-6)
-    np.testing.assert_allclose(explainer.expected_value, found.base, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(explainer.shap_values(X[:30]), shapley.values, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(explainer.expected_value, shapley.base, rtol=0, atol=1e-6)
     explainer = shap.TreeExplainer(to_shap(model), X[:20], feature_perturbation="interventional")
     between = contributions(model, X[:30], X[:20])
     np.testing.assert_allclose(explainer.shap_values(X[:30]), between.values, rtol=0, atol=1e-6)
@@ -473,9 +473,9 @@ def test_shap_has_the_same_values_of_categories(cls):
     shap = pytest.importorskip("shap")
     model, X = with_categories(cls, n_estimators=4, min_samples_category=0)
     assert model.ensemble.cover.min() > 0
-    found = contributions(model, X[:60])
+    shapley = contributions(model, X[:60])
     explainer = shap.TreeExplainer(to_shap(model), feature_perturbation="tree_path_dependent")
-    np.testing.assert_allclose(explainer.shap_values(X[:60]), found.values, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(explainer.shap_values(X[:60]), shapley.values, rtol=0, atol=1e-6)
     explainer = shap.TreeExplainer(to_shap(model), X[:20], feature_perturbation="interventional")
     between = contributions(model, X[:60], X[:20])
     np.testing.assert_allclose(explainer.shap_values(X[:60]), between.values, rtol=0, atol=1e-6)
@@ -506,13 +506,13 @@ def test_categories(cls):
     along = contributions(model, X[:8])
     pairs = interactions(model, X[:2], X[40:45])
     for i, x in enumerate(X[:8].astype(np.float32)):
-        for found, value in (
+        for actual, value in (
             (between, twin.of_rows(ensemble, x, X[40:45])),
             (along, twin.of_covers(ensemble, x, cover)),
         ):
             expected, base = twin.shapley(value, 3)
-            np.testing.assert_allclose(found.values[i], expected, rtol=0, atol=1e-12)
-            np.testing.assert_allclose(found.base, base, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(actual.values[i], expected, rtol=0, atol=1e-12)
+            np.testing.assert_allclose(actual.base, base, rtol=0, atol=1e-12)
     for i, x in enumerate(X[:2].astype(np.float32)):
         expected = twin.interaction(twin.of_rows(ensemble, x, X[40:45]), 3)
         np.testing.assert_allclose(pairs.values[i], expected, rtol=0, atol=1e-12)

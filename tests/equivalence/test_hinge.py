@@ -90,25 +90,27 @@ def test_every_solver_reaches_the_direct_solution(solver, kernel, minority, kind
     expected = direct(solver == "coordinate", kernel, minority, kind=kind, C=C)
     best = reference.dual_objective(K, sign, d, beta=expected)
     tol = TOL * np.abs(d).max()
-    found = machine.solve(sign, d, c, tol)
+    solution = machine.solve(sign, d, c, tol)
     scale = max(best, 1e-3 * c * m * np.abs(d).mean())
-    assert reference.dual_objective(K, sign, d, beta=found.beta) == pytest.approx(
+    assert reference.dual_objective(K, sign, d, beta=solution.beta) == pytest.approx(
         best, abs=1e-6 * scale
     )
-    primal = reference.primal_objective(found.norm2, found.f, sign, d=d, c=c)
+    primal = reference.primal_objective(solution.norm2, solution.f, sign, d=d, c=c)
     assert primal == pytest.approx(best, abs=1e-3 * scale)
-    assert abs(found.beta.sum()) < 1e-12 * c * m
-    assert violation(K, sign, d, c=c, beta=found.beta) < 1e-5 * np.abs(d).max()
+    assert abs(solution.beta.sum()) < 1e-12 * c * m
+    assert violation(K, sign, d, c=c, beta=solution.beta) < 1e-5 * np.abs(d).max()
     sums = K @ expected
-    np.testing.assert_allclose(found.f - found.bias, sums, atol=1e-4 * max(1, np.abs(sums).max()))
+    np.testing.assert_allclose(
+        solution.f - solution.bias, sums, atol=1e-4 * max(1, np.abs(sums).max())
+    )
     alpha = np.abs(expected)
     free = (alpha > 1e-3 * c) & (alpha < (1 - 1e-3) * c)
     if free.any():
-        assert found.bias == pytest.approx(
+        assert solution.bias == pytest.approx(
             (sign * d - sums)[free].mean(), abs=1e-4 * max(1, np.abs(sums).max())
         )
     if kernel == "rbf":  # positive definite: the multipliers are unique
-        np.testing.assert_allclose(found.beta, expected, atol=1e-3 * c)
+        np.testing.assert_allclose(solution.beta, expected, atol=1e-3 * c)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
@@ -143,8 +145,8 @@ def test_scores_bias_and_sign_are_those_of_a_plain_svc_where_all_margins_are_1()
         Z, s = X[order], sign[order]
         plain = SVC(C=0.05, kernel="rbf", gamma=0.3, tol=1e-8).fit(Z, s)
         for make in KERNEL_SOLVERS.values():
-            found = make(200, block_of(Z, "rbf")).solve(s, np.ones(200), 0.05, 1e-8)
-            np.testing.assert_allclose(found.f, plain.decision_function(Z), atol=1e-5)
+            solution = make(200, block_of(Z, "rbf")).solve(s, np.ones(200), 0.05, 1e-8)
+            np.testing.assert_allclose(solution.f, plain.decision_function(Z), atol=1e-5)
 
 
 @pytest.mark.parametrize("m", [500, pytest.param(8000, marks=pytest.mark.slow)])
@@ -155,15 +157,15 @@ def test_anchors_are_at_their_bound_where_margins_are_close_to_0(m, size):
     machine = LibsvmKernel(m, block_of(X, "rbf"))
     d = size * np.random.default_rng(1).normal(size=m)
     for C in (0.1, 10, 1000):
-        found = machine.solve(sign, d, C / m, 1e-8)
+        solution = machine.solve(sign, d, C / m, 1e-8)
         lo = np.where(sign < 0, -C / m, 0.0)
         hi = np.where(sign > 0, C / m, 0.0)
-        sums = found.f - found.bias
+        sums = solution.f - solution.bias
         # Solved for margins of 1, the violation would be about 1. Rows close to each other, whose float32 kernel is not
         # positive definite, keep LIBSVM from 1e-8 within its ten million steps.
         limit = 1e-7 + 1e-5 * size if m < 1000 else 1e-4
-        assert violation_of(found.beta, sign * d - sums, lo, hi=hi)[0] < limit
-        assert np.abs(found.beta).max() <= C / m
+        assert violation_of(solution.beta, sign * d - sums, lo, hi=hi)[0] < limit
+        assert np.abs(solution.beta).max() <= C / m
 
 
 def test_anchors_reach_their_bound_where_the_tolerance_is_above_the_margins():
@@ -353,8 +355,8 @@ def test_a_solve_that_fails_says_so(monkeypatch):
     monkeypatch.setattr(coordinate, "EPOCHS", 1)
     monkeypatch.setattr(coordinate, "MOST_FREE", 0)
     for machine in (DenseKernel(400, block_of(X, "linear")), LinearRows(X)):
-        found = machine.solve(sign, d, 10.0, 1e-9)
-        assert found.short and found.violation > 1e-9
+        solution = machine.solve(sign, d, 10.0, 1e-9)
+        assert solution.short and solution.violation > 1e-9
     monkeypatch.setattr(
         LibsvmKernel,
         "_train",
@@ -679,13 +681,13 @@ def test_the_stage_objective_never_rises(init, allow_zero, C, kernel):
 
     class WatchedRounds(HingeBoostOCClassifier.booster):
         def round(self):
-            found = super().round()
-            if found is not None:
+            step = super().round()
+            if step is not None:
                 traces.append(list(self.code_rounds.trace))
                 rho = self.code_rounds.rho
-                assert found["hinge"] == pytest.approx(rho.max(axis=1).mean())
+                assert step["hinge"] == pytest.approx(rho.max(axis=1).mean())
                 assert not rho[np.arange(len(y)), self.data.y].any()
-            return found
+            return step
 
     class Watched(HingeBoostOCClassifier):
         booster = WatchedRounds
@@ -836,9 +838,9 @@ def test_a_round_ends_with_the_machine_of_its_column(max_alternations, C):
     class WatchedRounds(HingeBoostOCClassifier.booster):
         def round(self):
             before = self.code_rounds.rho.copy()
-            found = super().round()
-            rounds.append((before, found))
-            return found
+            step = super().round()
+            rounds.append((before, step))
+            return step
 
     class Watched(HingeBoostOCClassifier):
         booster = WatchedRounds
@@ -854,17 +856,17 @@ def test_a_round_ends_with_the_machine_of_its_column(max_alternations, C):
     K = X.astype(np.float32).astype(float) @ X.astype(np.float32).astype(float).T
     c = C / len(y)
     recoloured = 0
-    for rho, found in rounds:
-        column = found["column"]
+    for rho, step in rounds:
+        column = step["column"]
         d = reference.margins(rho, y, column)
         start = 10 * reference.solve_dual(K, column[y], d, c=c / 10, tol=1e-7)
         beta = reference.solve_dual(K, column[y], d, c=c, tol=1e-7, start=start)
         sums = K @ beta
         bias = reference.best_bias(sums, column[y], d, c=c)
         least = beta @ sums / 2 + c * reference.cost(rho, y, column, g=(sums + bias) / 2)
-        assert found["objective"] == pytest.approx(least, rel=1e-5)
-        assert found["n_solves"] <= max_alternations + 1
-        recoloured += found["n_solves"] > 1
+        assert step["objective"] == pytest.approx(least, rel=1e-5)
+        assert step["n_solves"] <= max_alternations + 1
+        recoloured += step["n_solves"] > 1
     assert recoloured > 2
 
 

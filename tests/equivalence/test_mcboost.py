@@ -95,11 +95,11 @@ def test_weights_after_updates(loss, m, K, layout):
             state.start(F)
     u = twin.weights(F, data.y, loss, sample_weight=data.weight)
     expected = gradient_of(u, data.y)
-    found = unpack(data, state.gradient)
+    actual = unpack(data, state.gradient)
     if loss == "exp":
-        found = found * np.exp(state.log_scale)
+        actual = actual * np.exp(state.log_scale)
     tolerance = 1e-11 if data.dtype == np.float64 else 2e-5
-    np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * u.mean())
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance * u.mean())
     if loss == "exp":
         np.testing.assert_allclose(
             state.mass * np.exp(state.log_scale), u.sum(), rtol=max(tolerance, 1e-9)
@@ -447,15 +447,15 @@ def test_rounds_equal_the_twins(loss, K):
     X, y = blobs(160, 4, K, spread=3.0)
     rounds = 12
     expected = twin.mcboost(X, y, K, loss=loss, rounds=rounds)
-    found = MCBoostClassifier(loss=loss, n_estimators=rounds).fit(X, y).model_.ensemble
-    assert len(found) == len(expected)
+    fitted = MCBoostClassifier(loss=loss, n_estimators=rounds).fit(X, y).model_.ensemble
+    assert len(fitted) == len(expected)
     for t, (feature, threshold, nan_left, right) in enumerate(expected):
-        assert (found.feature[t], found.threshold[t], found.nan_left[t]) == (
+        assert (fitted.feature[t], fitted.threshold[t], fitted.nan_left[t]) == (
             feature,
             threshold,
             nan_left,
         )
-        np.testing.assert_allclose(found.right[t], right, atol=2e-5)
+        np.testing.assert_allclose(fitted.right[t], right, atol=2e-5)
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.01, 3.0])
@@ -494,14 +494,14 @@ def test_two_classes_are_adaboost():
     X, y = blobs(300, 5, 2, spread=4.0)
     rounds = 40
     expected = twin.adaboost(X, y, rounds)
-    found = (
+    actual = (
         MCBoostClassifier(n_estimators=rounds, learning_rate=1.0, nu=0.0).fit(X, y).model_.ensemble
     )
     for t, (feature, threshold, polarity, alpha) in enumerate(expected):
-        assert (found.feature[t], found.threshold[t]) == (feature, threshold)
+        assert (actual.feature[t], actual.threshold[t]) == (feature, threshold)
         # F0 - F1 gets alpha h
         np.testing.assert_allclose(
-            found.right[t, 0] - found.right[t, 1], polarity * alpha, rtol=1e-5
+            actual.right[t, 0] - actual.right[t, 1], polarity * alpha, rtol=1e-5
         )
 
 

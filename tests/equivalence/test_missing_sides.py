@@ -51,7 +51,7 @@ def counted(model, X, weight):
     X = X.astype(np.float32)
     whole = whole_weights(weight)
     ensemble = model.model_.ensemble
-    found = np.zeros(2, dtype=int)
+    counts = np.zeros(2, dtype=int)
     for tree, sets in zip(ensemble.each_tree(), ensemble.each_sets(), strict=False):
         for rows, left, missing, nan_left, is_set in splits_of(
             tree, sets, X, rows=np.flatnonzero(weight > 0)
@@ -61,8 +61,8 @@ def counted(model, X, weight):
             elif not missing.any():
                 assert not nan_left
                 assert 2 * whole[rows[left]].sum() <= whole[rows].sum()
-            found += not missing.any(), nan_left and not missing.any()
-    return found
+            counts += not missing.any(), nan_left and not missing.any()
+    return counts
 
 
 def splits_of(tree, sets, X, rows, at=0, end=None):

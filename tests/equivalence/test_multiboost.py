@@ -516,11 +516,11 @@ def test_stagewise_is_algorithm_1_with_one_pass(m, d, K, C, shared):
     cls = MultiBoostClassifier if shared else MultiBoostCWClassifier
     model = cls(n_estimators=12, C=C, max_passes=1, tol=0).fit(X, y)
     F = np.zeros((m, K))
-    for stage, found in zip(expected, model.staged_decision_function(X), strict=True):
+    for stage, actual in zip(expected, model.staged_decision_function(X), strict=True):
         for f, threshold, polarity, c, w in stage:
             F[:, c] += w * polarity * np.where(X[:, f] <= threshold, -1, 1)
         scores = F[:, 1] - F[:, 0] if K == 2 else F
-        np.testing.assert_allclose(found, scores, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(actual, scores, rtol=1e-5, atol=1e-6)
     nu = m * (K - 1) / C
     u = weights(F, y, "exp", sample_weight=np.ones(m)).sum()
     total = sum(w for stage in expected for *_, w in stage)

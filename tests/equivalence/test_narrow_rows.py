@@ -54,7 +54,7 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
         )
         count = np.diff(cut)
         for n_threads in (1, 3):
-            found, square = _float32_loss.project(
+            actual, square = _float32_loss.project(
                 narrow,
                 None,
                 y,
@@ -68,7 +68,7 @@ def test_kernels_give_the_bits_of_those_that_hold_gradients(m, K, lanes, blocks)
                 n_threads=n_threads,
             )
             np.testing.assert_array_equal(out, expected)
-            np.testing.assert_array_equal(found, sums)
+            np.testing.assert_array_equal(actual, sums)
             assert_adds_a_tree(
                 rng, narrow, (y, weight, P, lanes, np.array(magic)), out=out, n_threads=n_threads
             )

@@ -961,8 +961,8 @@ def test_losses_with_each_base_class(K, weighted, max_leaves, scale, repeats):
             [1.0 if k < b else -1.0 for k in classes],
         )
 
-    found = state.base_losses(np.arange(K), pairs)
-    np.testing.assert_array_equal(state.base_losses(np.array([2, 1]), pairs), found[[2, 1]])
+    actual = state.base_losses(np.arange(K), pairs)
+    np.testing.assert_array_equal(state.base_losses(np.array([2, 1]), pairs), actual[[2, 1]])
     expected = []
     for b in range(K):
         after = F[data.rows].T.copy()
@@ -970,7 +970,7 @@ def test_losses_with_each_base_class(K, weighted, max_leaves, scale, repeats):
             after[k] += sign * grown.value[j][grown.leaf[j]]
             after[b] -= sign * grown.value[j][grown.leaf[j]]
         expected.append(twin.loss(after, data.y, data.weight))
-    np.testing.assert_allclose(found, expected, rtol=1e-10 if repeats == 1 else 1e-5)
+    np.testing.assert_allclose(actual, expected, rtol=1e-10 if repeats == 1 else 1e-5)
 
 
 def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatch):

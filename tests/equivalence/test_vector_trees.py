@@ -85,8 +85,8 @@ def grown(data, loss, trees, key):
     A = on.integers(key)
     least, mean = (bound / on.gain_unit for bound in trees._gain_bounds())
     cost = trees._level_cost() / on.gain_unit
-    found = trees._grower.grow(A, key, least, cost, on.row_error, on.rows_per_weight, mean)
-    feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = found
+    tree = trees._grower.grow(A, key, least, cost, on.row_error, on.rows_per_weight, mean)
+    feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = tree
     pos = [
         frozenset(np.flatnonzero(sets[j]).tolist()) if j in sets else p
         for j, p in enumerate(pos.tolist())
@@ -327,11 +327,13 @@ def test_moved_rows(kind, m, K, options, moved):
     weight = rng.integers(0, 4, m).astype(float)
     weight[:K] = 1
     settings = {"max_leaves": 150, "min_samples_leaf": 1, **options}
-    found = moved()
+    moved_places = moved()
     check_against_twin(X, y, K, weight=weight, seed=2, n_threads=(1, 3), **settings)
     # In large data usual codes are not counted, and rows stay where they are.
     stay = m >= 4096 and kind in ("repeated", "missing", "exclusive", "skewed")
-    assert [places is None or not places[2].any() for places in found] == [stay] * len(found)
+    assert [places is None or not places[2].any() for places in moved_places] == [stay] * len(
+        moved_places
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -757,10 +759,10 @@ def test_leaf_sums_of_large_leaves(weighted):
     kept = [np.empty((5, 2, lanes), dtype=np.float32) for _ in range(3)]
     values = []
     for n_threads, sums in zip((1, 2, 8), kept, strict=True):
-        found = _vector_loss.leaf_sums(
+        actual = _vector_loss.leaf_sums(
             G, weight, lanes, rows=rows, leaf_start=start, magic=magics, n_threads=n_threads
         )
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(actual, expected)
         values += _vector_loss.softmax_values(
             G,
             weight,

@@ -111,14 +111,14 @@ def test_the_bits_of_python_before_and_after_a_move(program, tmp_path, kind):
         ]
         for label, row, e in zip(labels, scores, early, strict=True)
     ]
-    found = []
+    printed = []
     for line in lines:
         words, _, exit_ = line.partition(" early ")
         label, *values = words.split()
-        found.append([label, *(float.fromhex(value).hex() for value in values)])
-        found[-1] += [int(word) for word in exit_.split()[:2]]
+        printed.append([label, *(float.fromhex(value).hex() for value in values)])
+        printed[-1] += [int(word) for word in exit_.split()[:2]]
         assert not exit_ or exit_.endswith(f" of {model.n_learners}")
-    assert found == wanted * 2
+    assert printed == wanted * 2
     prepared = int(
         kind in ("trees", "vector")
     )  # not linear machines: theirs is for sparse rows alone

@@ -48,8 +48,8 @@ def test_labels_above_their_thresholds(tmp_path, above):
     completed = subprocess.run(
         [program, tmp_path / "m.mcb", tmp_path / "rows"], capture_output=True, text=True, check=True
     )
-    found = np.array([line.split() for line in completed.stdout.splitlines()], dtype=int)
+    actual = np.array([line.split() for line in completed.stdout.splitlines()], dtype=int)
     expected = model.predict(X)
-    np.testing.assert_array_equal(found[:, 1:], expected)
-    np.testing.assert_array_equal(found[:, 0], expected.sum(axis=1))
+    np.testing.assert_array_equal(actual[:, 1:], expected)
+    np.testing.assert_array_equal(actual[:, 0], expected.sum(axis=1))
     assert 0 < expected.mean() < 1 and (above is None or not expected[0].any())

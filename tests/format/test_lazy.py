@@ -115,21 +115,21 @@ def test_features_are_asked_for_once_and_when_a_learner_needs_them(compiled, bui
         for row, all_scores in zip(X.tolist(), scores.tolist(), strict=True):
             asked = [file.lazy(row, way) for way in ways]
             wanted += [
-                (way, features, found) for way, (features, found) in zip(ways, asked, strict=True)
+                (way, features, actual) for way, (features, actual) in zip(ways, asked, strict=True)
             ]
             fewer += any(len(features) < len(asked[0][0]) for features, _ in asked[1:])
             assert asked[0][1] == all_scores
         lines = run(compiled(build), tmp_path, model, rows=X)
         assert len(lines) == 2 * len(wanted)  # not prepared, and prepared
-        for line, (way, features, found) in zip(lines, 2 * wanted, strict=True):
+        for line, (way, features, actual) in zip(lines, 2 * wanted, strict=True):
             words, _, numbers = line.partition(" |")
             head, _, said = words.rpartition(":")
             machine = model.kind in (modelreader.LINEAR, modelreader.KERNEL)
             assert [int(word) for word in said.split()] == (list(range(9)) if machine else features)
             if way < 0:
-                assert [float.fromhex(number) for number in numbers.split()] == found
+                assert [float.fromhex(number) for number in numbers.split()] == actual
             else:
-                assert [int(word) for word in head.split()] == list(found)
+                assert [int(word) for word in head.split()] == list(actual)
     assert fewer > 5
 
 

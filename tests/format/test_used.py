@@ -50,8 +50,8 @@ SHAPES = dict(models())
 
 
 def features(model):
-    found = model.used_features()[0]
-    return " ".join(map(str, [len(found), *found]))
+    used = model.used_features()[0]
+    return " ".join(map(str, [len(used), *used]))
 
 
 @pytest.mark.parametrize("name", SHAPES)

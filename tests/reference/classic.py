@@ -191,7 +191,7 @@ def m1(y, K, rounds, learners, weight=None):
     """AdaBoost.M1: (weak learners, errors, F)."""
     w = np.ones(len(y)) if weight is None else np.array(weight, dtype=float)
     F = np.zeros((len(y), K))
-    found = []
+    learners_of_rounds = []
     errors = []
     for _ in range(rounds):
         p = w / w.sum()
@@ -203,9 +203,9 @@ def m1(y, K, rounds, learners, weight=None):
         vote = float(rounded(np.log(1 / beta)))
         w = w * np.exp(-vote) ** (named == y)
         F[np.arange(len(y)), named] += vote
-        found.append(learner)
+        learners_of_rounds.append(learner)
         errors.append(eps)
-    return found, errors, F
+    return learners_of_rounds, errors, F
 
 
 def plausible_sets(A):
@@ -259,7 +259,7 @@ def m2(y, K, rounds, learners, weight=None):
     w = np.repeat(D[:, None] / (K - 1), K, axis=1)
     w[own] = 0
     F = np.zeros((len(y), K))
-    found = []
+    learners_of_rounds = []
     losses = []
     for _ in range(rounds):
         W = w.sum(axis=1)
@@ -273,9 +273,9 @@ def m2(y, K, rounds, learners, weight=None):
         half_vote = float(rounded(0.5 * np.log(1 / beta)))
         w = w * np.exp(-half_vote) ** (1 + h[own][:, None] - h)
         F += 2 * half_vote * h
-        found.append(learner)
+        learners_of_rounds.append(learner)
         losses.append(eps)
-    return found, losses, F
+    return learners_of_rounds, losses, F
 
 
 def adaboost_ml(X, y, K, rounds):
@@ -455,14 +455,14 @@ def coded(X, y, code, rounds, learners=None):
     f = np.zeros(C.shape)
     splits = []
     for _ in range(rounds):
-        found = [learners.learn(D[:, j] * C[:, j]) for j in range(C.shape[1])]
-        h = np.column_stack([one[1] for one in found])
+        columns = [learners.learn(D[:, j] * C[:, j]) for j in range(C.shape[1])]
+        h = np.column_stack([one[1] for one in columns])
         r = (D * C * h).sum()
         alpha = float(rounded(0.5 * np.log((1 + r) / (1 - r))))
         f += alpha * h
         D = D * np.exp(-alpha * C * h)
         D /= D.sum()
-        splits.append([one[0] for one in found])
+        splits.append([one[0] for one in columns])
     return splits, f
 
 

@@ -46,7 +46,7 @@ def gradient(w, F, y, h, loss, nu, sample_weight):
 def coefficients(F, y, h, loss, nu, sample_weight, cap):
     """The minimiser over 0 <= w <= cap with min(w) = 0, by L-BFGS-B."""
     K = F.shape[1]
-    found = minimize(
+    optimum = minimize(
         objective,
         np.zeros(K),
         args=(F, y, h, loss, nu, sample_weight),
@@ -55,7 +55,7 @@ def coefficients(F, y, h, loss, nu, sample_weight, cap):
         bounds=[(0, cap)] * K,
         options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-12, "maxcor": 30},
     )
-    return found.x - found.x.min()
+    return optimum.x - optimum.x.min()
 
 
 def mcboost(X, y, K, loss, rounds, learning_rate=0.5, nu=1e-9, cap=10.0):

@@ -52,7 +52,7 @@ def violations(w, slope, cap):
 
 def minimiser(H, y, owner, K, s, nu, cap, loss="exp"):
     """All coefficients by L-BFGS-B."""
-    found = minimize(
+    optimum = minimize(
         objective,
         np.zeros(len(H)),
         args=(H, y, owner, K, s, nu, loss),
@@ -61,14 +61,14 @@ def minimiser(H, y, owner, K, s, nu, cap, loss="exp"):
         bounds=[(0, cap)] * len(H),
         options={"maxiter": 20000, "maxfun": 100000, "ftol": 1e-15, "gtol": 1e-9},
     )
-    return found.x
+    return optimum.x
 
 
 def cold_start(H, y, owner, K, nu, cap, loss):
     """All coefficients by L-BFGS-B from 0 on the mean over all pairs, stopped early; equal sample weights."""
     p = len(y) * (K - 1)
     s = np.ones(len(y))
-    found = minimize(
+    optimum = minimize(
         lambda w: objective(w, H, y, owner=owner, K=K, s=s, nu=nu, loss=loss) / p,
         np.zeros(len(H)),
         jac=lambda w: slopes(w, H, y, owner=owner, K=K, s=s, nu=nu, loss=loss) / p,
@@ -76,7 +76,7 @@ def cold_start(H, y, owner, K, nu, cap, loss):
         bounds=[(0, cap)] * len(H),
         options={"maxiter": 100, "maxcor": 10, "ftol": 1e-9, "gtol": 1e-5, "maxls": 50},
     )
-    return found.x
+    return optimum.x
 
 
 def multiboost_cold(X, y, K, rounds, C, cap, loss):

@@ -34,17 +34,17 @@ def candidates(column):
     column = np.asarray(column, dtype=np.float32)
     values = np.unique(column[~np.isnan(column)])
     has_nan = np.isnan(column).any()
-    found = []
+    thresholds = []
     for low, high in zip(values[:-1], values[1:], strict=True):
         middle = np.float32(np.float64(low) + (np.float64(high) - np.float64(low)) / 2)
         if not low <= middle < high:
             middle = low
-        found.append((middle, False))
+        thresholds.append((middle, False))
         if has_nan:
-            found.append((middle, True))
+            thresholds.append((middle, True))
     if has_nan and len(values):
-        found.append((np.finfo(np.float32).max, False))
-    return found
+        thresholds.append((np.finfo(np.float32).max, False))
+    return thresholds
 
 
 def outputs(column, threshold, nan_left):

@@ -190,12 +190,12 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
         return None
     scores = np.where(allowed, score(left, right, real, l2=l2), -1)
     at = int(np.argmax(scores))
-    found = float(scores[at])
+    best_score = float(scores[at])
     own = left[:, at]
     place, nan_left = divmod(at, sides)
     in_parts = ~rare & (cells[2, there] < view.least[column][1][there])
-    found -= view.level_cost * max(int(in_parts.sum()) - 2, 0) * float(total[1])
-    if found <= 0:
+    best_score -= view.level_cost * max(int(in_parts.sum()) - 2, 0) * float(total[1])
+    if best_score <= 0:
         return None
     subset = {int(there[j]) for j in order[: place + 1]}
     gain = float(gain_of(own, total - own, l2))
@@ -203,7 +203,9 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
         subset = set(there.tolist()) - subset
         nan_left = bool(gone[1]) and not nan_left
     values = tuple(float(view.levels[column][b]) for b in sorted(subset))
-    return Split(found, column, 0, nan_left=bool(nan_left), threshold=0.0, gain=gain, subset=values)
+    return Split(
+        best_score, column, 0, nan_left=bool(nan_left), threshold=0.0, gain=gain, subset=values
+    )
 
 
 def sums_below(view, rows, values, columns):
@@ -242,8 +244,8 @@ def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     allowed = allowed_of(left, right, least, least_h=least_h)
     if not allowed.any():
         return None
-    found = np.where(allowed, score(left, right, real, l2=l2), -1)
-    at = int(np.argmax(found))
+    scores = np.where(allowed, score(left, right, real, l2=l2), -1)
+    at = int(np.argmax(scores))
     column = columns[which[at]]
     pos = int(pos[at])
     gain = gain_of(left, right, l2)
@@ -254,7 +256,7 @@ def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     if empty < len(of_bins):
         pos = (pos + empty - 1) // 2
     best = Split(
-        float(found[at]),
+        float(scores[at]),
         column,
         pos,
         nan_left=bool(side[at]),
@@ -273,19 +275,19 @@ def best_split(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     values = np.array([v[rows] for v in values])
     columns = [column for column in view.cuts if columns is None or column in columns]
     ordered = [column for column in columns if column not in view.levels]
-    found = [
+    splits = [
         best_subset(view, rows, values, column=c, least=least, real=real, l2=l2, least_h=least_h)
         for c in columns
         if c in view.levels
     ]
     if ordered:
-        found.append(
+        splits.append(
             best_threshold(
                 view, rows, values, least=least, real=real, columns=ordered, l2=l2, least_h=least_h
             )
         )
-    found = [split for split in found if split is not None]
-    return min(found, key=lambda split: (-split.score, columns.index(split.column)), default=None)
+    splits = [split for split in splits if split is not None]
+    return min(splits, key=lambda split: (-split.score, columns.index(split.column)), default=None)
 
 
 def job_key(key, k, b, n_classes):

@@ -38,26 +38,26 @@ def scores(builder):
 
 @pytest.mark.parametrize("minus", [None, MINUS])
 @pytest.mark.parametrize(
-    ("found", "stumps"),
+    ("learner", "stumps"),
     [(stump(1), True), (stump(-1), True), (stump(1), False), (stump(-1), False), (tree(), False)],
 )
-def test_values_of_both_outputs(found, stumps, minus):
+def test_values_of_both_outputs(learner, stumps, minus):
     builder = EnsembleBuilder(3, 2) if stumps else TreesBuilder(3, 2, vector=True)
-    found.add_to(builder, PLUS, minus)
+    learner.add_to(builder, PLUS, minus)
     builder.end_round()
     assert len(builder) == builder.freeze().n_rounds == 1
     other = -PLUS if minus is None else minus
-    np.testing.assert_array_equal(scores(builder), np.where(found.h[:, None] > 0, PLUS, other))
+    np.testing.assert_array_equal(scores(builder), np.where(learner.h[:, None] > 0, PLUS, other))
 
 
-@pytest.mark.parametrize("found", [stump(1), stump(-1), tree()])
-def test_as_tree(found):
-    *splits, sign = found.as_tree()
+@pytest.mark.parametrize("learner", [stump(1), stump(-1), tree()])
+def test_as_tree(learner):
+    *splits, sign = learner.as_tree()
     builder = TreesBuilder(3, 2)
     builder.add_tree(*splits, sign, cls=1)
     builder.end_round()
-    np.testing.assert_array_equal(scores(builder)[:, 1], found.h)
-    feature, threshold = found.first_split()
+    np.testing.assert_array_equal(scores(builder)[:, 1], learner.h)
+    feature, threshold = learner.first_split()
     assert (type(feature), type(threshold)) == (int, float)
     assert (feature, threshold) == (splits[0][0], splits[1][0])
 

@@ -295,18 +295,18 @@ def test_priors_of_the_first_rounds(cls):
         model = uninterrupted.model_
         assert "first_temperature" not in model.meta
         again = model.with_temperature(7.0).with_temperature(0.5)
-        for found in (
+        for actual in (
             model,
             model.with_temperature(None),
             again,
             uninterrupted.calibrate_on(X[::2], y[::2]).model_,
         ):
-            assert found.truncate(8).to_bytes() == found.to_bytes()
-            first = found.truncate(4)
-            for same in (model, found.with_temperature(None)):
+            assert actual.truncate(8).to_bytes() == actual.to_bytes()
+            first = actual.truncate(4)
+            for same in (model, actual.with_temperature(None)):
                 assert first.to_bytes() == same.truncate(4).to_bytes()
             assert first.meta == model.meta
-            bare = found.with_meta({}).truncate(4)
+            bare = actual.with_meta({}).truncate(4)
             assert bare.to_bytes() == first.with_meta({}).to_bytes()
             np.testing.assert_allclose(first.ensemble.bias, short.ensemble.bias, rtol=1e-6)
             np.testing.assert_allclose(first.predict_proba(X), short.predict_proba(X), rtol=1e-5)
@@ -867,7 +867,7 @@ def test_no_other_calibration():
 def test_temperatures_that_rise_with_the_rows_are_not_extrapolated(
     monkeypatch, first, second, expected
 ):
-    found = iter([first, second])
-    monkeypatch.setattr(calibration, "_temperature", lambda *given: next(found))
+    actual = iter([first, second])
+    monkeypatch.setattr(calibration, "_temperature", lambda *given: next(actual))
     warm = MCBoostClassifier(n_estimators=3, calibrate="temperature").fit(X, y)
     assert warm.model_.temperature == pytest.approx(expected, rel=2**-11)

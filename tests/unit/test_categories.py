@@ -206,8 +206,8 @@ def test_columns_of_text_are_categories(kind, name):
 )
 def test_which_objects_are_categories(values, expected):
     X = pandas.DataFrame({"f": pandas.Series(values, dtype=object), "a": np.arange(4.0)})
-    found = find("from_dtype", X)
-    assert found is None if not expected else found.feature.tolist() == [0]
+    actual = find("from_dtype", X)
+    assert actual is None if not expected else actual.feature.tolist() == [0]
 
 
 def test_text_that_is_no_category_is_refused_by_its_column():
@@ -376,9 +376,9 @@ def test_what_is_seen_of_sets(fitted):
     assert set(asked["feature"]) <= set(WANTED)
     assert asked["threshold"].isna().all()
     X = frame(40, 1)[0]
-    found = contributions(model.with_covers(X), X)
+    shapley = contributions(model.with_covers(X), X)
     np.testing.assert_allclose(
-        found.base + found.values.sum(axis=1), model.raw_scores(X), rtol=0, atol=1e-9
+        shapley.base + shapley.values.sum(axis=1), model.raw_scores(X), rtol=0, atol=1e-9
     )
     by_name = contributions(model, X, X[:10])
     codes = model.categories.encoded(X).to_numpy(np.float32)
@@ -447,18 +447,18 @@ def test_early_exits_of_sets(n_classes):
 
 def paths(trees):
     """Columns of the paths to all leaves."""
-    found = []
+    split_paths = []
     for begin, end in zip(trees.offset.tolist(), trees.offset[1:].tolist(), strict=False):
         waiting = [(begin, end, frozenset())]
         while waiting:
             first, last, above = waiting.pop()
             if first == last:
-                found.append(above)
+                split_paths.append(above)
                 continue
             here = above | {int(trees.feature[first])}
             middle = first + int(trees.right[first])
             waiting += [(first + 1, middle, here), (middle, last, here)]
-    return found
+    return split_paths
 
 
 def test_constraints():
@@ -466,9 +466,9 @@ def test_constraints():
     options = {**SMALL, "categorical_features": WANTED, "max_features": 1.0, "random_state": 1}
     groups = [[0, 3], [1, 2]]
     model = VectorTreeBoostClassifier(**options, interaction_cst=groups).fit(X, y).model_
-    found = paths(model.ensemble)
-    assert all(path <= {0, 3} or path <= {1, 2} for path in found)
-    assert {0, 3} in found and {1, 2} in found
+    split_paths = paths(model.ensemble)
+    assert all(path <= {0, 3} or path <= {1, 2} for path in split_paths)
+    assert {0, 3} in split_paths and {1, 2} in split_paths
     free = paths(VectorTreeBoostClassifier(**options).fit(X, y).model_.ensemble)
     assert not all(path <= {0, 3} or path <= {1, 2} for path in free)
     rising = VectorTreeBoostClassifier(**options, monotonic_cst={3: (1, +1)}).fit(X, y)

@@ -31,8 +31,8 @@ def problems(code):
 def check_columns(code):
     """No column without two sides, none twice, none that is another's negative."""
     assert all((column > 0).any() and (column < 0).any() for column in code.T)
-    found = problems(code)
-    assert len(set(found)) == len(found)
+    problem_of_column = problems(code)
+    assert len(set(problem_of_column)) == len(problem_of_column)
 
 
 @pytest.mark.parametrize("K", [2, 3, 4, 7, 11])

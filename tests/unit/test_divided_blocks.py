@@ -97,11 +97,11 @@ def errors_of(cls, blocks_of):
     return by_worker
 
 
-def one_alone(found, rank, kind, words):
+def one_alone(errors, rank, kind, words):
     """One worker has an error of its own, the others say what it is."""
-    assert isinstance(found[rank], kind), found
-    assert words in str(found[rank])
-    for one in found[:rank] + found[rank + 1 :]:
+    assert isinstance(errors[rank], kind), errors
+    assert words in str(errors[rank])
+    for one in errors[:rank] + errors[rank + 1 :]:
         assert isinstance(one, WorkerError)
         assert words in str(one)
 
@@ -114,9 +114,9 @@ def test_source_that_changes_on_one_worker():
         calls.append(0)
         return [(X[: 100 - len(calls)], y[: 100 - len(calls)])]
 
-    found = errors_of(MCBoostClassifier, lambda rank: source if rank == 2 else [(X, y)])
+    errors = errors_of(MCBoostClassifier, lambda rank: source if rank == 2 else [(X, y)])
     one_alone(
-        found,
+        errors,
         2,
         ValueError,
         words="the blocks changed between two passes (98 rows after 99)",
@@ -125,10 +125,10 @@ def test_source_that_changes_on_one_worker():
 
 def test_wrong_block_on_one_worker():
     X, y, _ = made(300)
-    found = errors_of(
+    errors = errors_of(
         VectorTreeBoostClassifier, lambda rank: [(X, y), (X[:, :3], y)] if rank == 0 else [(X, y)]
     )
-    one_alone(found, 0, ValueError, words="block 1: X has 3 columns, but the first block has 8")
+    one_alone(errors, 0, ValueError, words="block 1: X has 3 columns, but the first block has 8")
 
 
 def test_worker_without_rows():
@@ -146,9 +146,9 @@ def test_worker_without_rows():
         assert set(run(2, task)) == {
             file_of(model_of(VectorTreeBoostClassifier).fit(rows, y, weight))
         }
-    found = errors_of(VectorTreeBoostClassifier, lambda rank: [] if rank == 1 else [(X, y)])
+    errors = errors_of(VectorTreeBoostClassifier, lambda rank: [] if rank == 1 else [(X, y)])
     one_alone(
-        found,
+        errors,
         1,
         ValueError,
         words="the blocks have no rows; a worker without rows must give an empty block",

@@ -65,8 +65,8 @@ def divided(path, cls, X, y, parts, kill=None, held=None, weight=None, alone=(),
 
 def killed(path, cls, X, y, parts, rank=1, rounds=4, **options):
     """Leave the checkpoint of a training that was killed."""
-    found = divided(path, cls, X, y=y, parts=parts, kill=(rank, rounds), **options)
-    assert all("killed" in str(one) for one in found), found
+    resumed = divided(path, cls, X, y=y, parts=parts, kill=(rank, rounds), **options)
+    assert all("killed" in str(one) for one in resumed), resumed
     assert 1 <= load_model(path).meta["checkpoint"]["rounds"] <= rounds
 
 
@@ -85,8 +85,10 @@ def test_stumps_go_on_with_other_workers(loss, tmp_path, monkeypatch):
         path, cls, X, y=y, parts=parts_of(400, 2, "random", rng=rng), rank=1, rounds=5, **options
     )
     seen = load_model(path).meta["checkpoint"]["rounds"]
-    for found in divided(path, cls, X, y=y, parts=parts_of(400, 3, "one row", rng=rng), **options):
-        assert found == (uninterrupted_bytes, seen)
+    for resumed in divided(
+        path, cls, X, y=y, parts=parts_of(400, 3, "one row", rng=rng), **options
+    ):
+        assert resumed == (uninterrupted_bytes, seen)
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -111,10 +113,10 @@ def test_killed_and_resumed_with_other_workers(cls, rank, tmp_path):
         )
         assert load_model(path).meta["checkpoint"]["rounds"] > seen
         seen = load_model(path).meta["checkpoint"]["rounds"]
-    for found in divided(
+    for resumed in divided(
         path, cls, X, y=y, parts=parts_of(len(y), 3, "one row", rng=rng), subsample=0.6
     ):
-        assert found == (uninterrupted_bytes, seen)
+        assert resumed == (uninterrupted_bytes, seen)
 
 
 @pytest.mark.parametrize("cls", [VectorTreeBoostClassifier, ABCMartClassifier])
@@ -162,10 +164,10 @@ def test_early_stopping_and_calibration_go_on(tmp_path):
     )
     parts = parts_of(400, 2, "even", rng=None)
     killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, held=held, **options)
-    found = divided(
+    resumed = divided(
         path, VectorTreeBoostClassifier, X, y=y, parts=parts[::-1], held=held, **options
     )
-    assert [one[0] for one in found] == [uninterrupted_bytes] * 2
+    assert [one[0] for one in resumed] == [uninterrupted_bytes] * 2
 
 
 def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
@@ -183,10 +185,10 @@ def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
         VectorTreeBoostClassifier(**{**PLAIN, **options}).fit(X, y, comm=Alone()).model_.to_bytes()
     )
     killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, **options)
-    found = divided(
+    resumed = divided(
         path, VectorTreeBoostClassifier, X, y=y, parts=parts[:0:-1] + [parts[0]], **options
     )
-    assert [one[0] for one in found] == [uninterrupted_bytes] * 3
+    assert [one[0] for one in resumed] == [uninterrupted_bytes] * 3
 
 
 def test_a_seed_that_was_drawn_goes_on(tmp_path):
@@ -253,13 +255,13 @@ def test_other_weights_and_validation_rows_are_refused_on_every_worker(tmp_path)
     held = {"X_val": X[:50], "y_val": y[:50]}
     killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts, weight=weight, held=held)
     weight[200] = 2
-    for found in divided(
+    for resumed in divided(
         path, VectorTreeBoostClassifier, X, y=y, parts=parts, weight=weight, held=held
     ):
-        assert "the sample weights differ" in str(found)
+        assert "the sample weights differ" in str(resumed)
     held["X_val"] = X[1:51]
-    for found in divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts, held=held):
-        assert "the validation set differ" in str(found)
+    for resumed in divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts, held=held):
+        assert "the validation set differ" in str(resumed)
 
 
 def test_numbers_of_rows_and_parameters_are_told_on_every_worker(tmp_path):
@@ -267,10 +269,12 @@ def test_numbers_of_rows_and_parameters_are_told_on_every_worker(tmp_path):
     parts = parts_of(300, 2, "even", rng=None)
     path = tmp_path / "m.part"
     killed(path, VectorTreeBoostClassifier, X, y=y, parts=parts)
-    for found in divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts[:1] + [parts[1][1:]]):
-        assert "the data had 300 rows, now they have 299" in str(found)
-    for found in divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts, max_depth=2):
-        assert "max_depth was None, now it is 2" in str(found)
+    for resumed in divided(
+        path, VectorTreeBoostClassifier, X, y=y, parts=parts[:1] + [parts[1][1:]]
+    ):
+        assert "the data had 300 rows, now they have 299" in str(resumed)
+    for resumed in divided(path, VectorTreeBoostClassifier, X, y=y, parts=parts, max_depth=2):
+        assert "max_depth was None, now it is 2" in str(resumed)
 
 
 @pytest.mark.parametrize(
@@ -284,16 +288,16 @@ def test_a_broken_file_is_an_error_on_every_worker(text, kind, words, tmp_path):
     X, y = rows(300)
     path = tmp_path / "m.part"
     path.mkdir() if text is None else path.write_bytes(text)
-    for found in divided(
+    for resumed in divided(
         path, VectorTreeBoostClassifier, X, y=y, parts=parts_of(300, 3, "even", rng=None)
     ):
-        assert isinstance(found, (kind, WorkerError)), found
-        assert words in str(found)
+        assert isinstance(resumed, (kind, WorkerError)), resumed
+        assert words in str(resumed)
 
 
 def test_a_checkpoint_on_some_workers_is_refused(tmp_path):
     X, y = rows(300)
-    found = divided(
+    resumed = divided(
         tmp_path / "m",
         VectorTreeBoostClassifier,
         X,
@@ -301,7 +305,7 @@ def test_a_checkpoint_on_some_workers_is_refused(tmp_path):
         parts=parts_of(300, 2, "even", rng=None),
         alone=(0,),
     )
-    assert all("Checkpoint, but worker 0 has " in str(one) for one in found), found
+    assert all("Checkpoint, but worker 0 has " in str(one) for one in resumed), resumed
 
 
 def test_only_the_first_worker_writes(tmp_path):

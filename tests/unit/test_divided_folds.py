@@ -44,8 +44,8 @@ def check_divisions_agree(model, X, y, weight=None, parts=None, **options):
     def fit(part, comm):
         its = None if weight is None else weight[part]
         labels = [y[i] for i in part] if isinstance(y, list) else y[part]
-        found = model().fit(X[part], labels, its, comm=numbered(comm, part), **options)
-        return found.model_.to_bytes()
+        estimator = model().fit(X[part], labels, its, comm=numbered(comm, part), **options)
+        return estimator.model_.to_bytes()
 
     one = fit(np.arange(X.shape[0]), Alone())
     for own in divisions(X.shape[0]).values() if parts is None else parts:

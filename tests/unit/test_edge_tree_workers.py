@@ -234,9 +234,9 @@ def test_checkpoints_go_on_with_other_workers(tmp_path, monkeypatch):
     params = {"n_estimators": 9, "random_state": 0, "n_jobs": 1, **options}
     uninterrupted_bytes = cls(**params).fit(X, y, comm=Alone()).model_.to_bytes()
     killed(tmp_path / "m.part", cls, X, y=y, parts=division(y, 3, "random"), **options)
-    found = divided(tmp_path / "m.part", cls, X, y=y, parts=division(y, 2, "by class"), **options)
-    assert [its for its, _ in found] == [uninterrupted_bytes] * 2
-    assert {rounds for _, rounds in found} in (
+    resumed = divided(tmp_path / "m.part", cls, X, y=y, parts=division(y, 2, "by class"), **options)
+    assert [its for its, _ in resumed] == [uninterrupted_bytes] * 2
+    assert {rounds for _, rounds in resumed} in (
         {2},
         {4},
     )  # the first worker may not have come to the second

@@ -192,10 +192,10 @@ def test_all_that_reads_leaves():
     trees = [list(dict(one.ensemble.dump())["trees"]) for one in (model, full)]
     assert trees[0] == trees[1]
     some = np.nan_to_num(X, nan=np.nan, posinf=9, neginf=-9)
-    for found, expected in zip(
+    for actual, expected in zip(
         *(contributions(one, some, background=some) for one in (model, full)), strict=True
     ):
-        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(actual, expected)
     model, full = model.with_covers(some), full.with_covers(some)
     np.testing.assert_array_equal(importance(model), importance(full))
     assert model.with_early_exit("certified").predict(X).tolist() == full.predict(X).tolist()

@@ -342,10 +342,10 @@ def ubj(value):
 def test_xgboost(tmp_path, vector, objective):
     if vector and objective == "binary:logistic":
         return
-    trees, found = xgboost(vector, objective)
+    trees, actual = xgboost(vector, objective)
     X = rows(300, 4)
-    model = imported(from_xgboost, tmp_path, json.dumps(found))
-    assert imported(from_xgboost, tmp_path, ubj(found)).to_bytes() == model.to_bytes()
+    model = imported(from_xgboost, tmp_path, json.dumps(actual))
+    assert imported(from_xgboost, tmp_path, ubj(actual)).to_bytes() == model.to_bytes()
     leaves = np.array([[t.leaf(x, xgboost_left) for t in trees] for x in X])
     if objective == "binary:logistic":
         scores = model.decision_function(X)
@@ -770,11 +770,11 @@ def test_values_near_0_go_where_lightgbm_sends_them():
     "base", [1e-12, 1e-7, 0.3, 0.5, 0.5000001, 0.515844, 0.99999, 0.9999995, 1 - 1e-12]
 )
 def test_xgboost_turns_a_base_score_into_a_margin_in_float32(tmp_path, base):
-    found = xgboost(objective="binary:logistic", n=0)[1]
+    actual = xgboost(objective="binary:logistic", n=0)[1]
     model = imported(
         from_xgboost,
         tmp_path,
-        changed(found, f"{LEARNER}learner_model_param/base_score", f"[{base!r}]"),
+        changed(actual, f"{LEARNER}learner_model_param/base_score", f"[{base!r}]"),
     )
     one = np.float32(1)
     least = np.float32(1e-6)

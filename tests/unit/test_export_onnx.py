@@ -47,15 +47,15 @@ def test_trees(mode, link):
     model = Model.from_ensemble(ensemble, TEXT if mode == "vector" else [-3, 0, 7, 9], link=link)
     model = model.with_temperature(1.7) if mode == "scalar" else model
     X = random_rows(500, 5)
-    found, error = outputs(model, X)
+    actual, error = outputs(model, X)
     expected = model.raw_scores(X)
-    assert np.abs(found["scores"] - expected).max() <= error < 1e-3
+    assert np.abs(actual["scores"] - expected).max() <= error < 1e-3
     best = np.sort(expected, axis=1)
     apart = best[:, -1] - best[:, -2] > 2 * error
-    assert apart.mean() > 0.98 and (found["label"] == model.predict(X))[apart].all()
-    assert ("probabilities" in found) == model.has_probabilities
+    assert apart.mean() > 0.98 and (actual["label"] == model.predict(X))[apart].all()
+    assert ("probabilities" in actual) == model.has_probabilities
     if model.has_probabilities:
-        np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=1e-4)
+        np.testing.assert_allclose(actual["probabilities"], model.predict_proba(X), atol=1e-4)
 
 
 @pytest.mark.parametrize("k, d", [(2, 3), (10, 37)])
@@ -77,9 +77,9 @@ def test_bound_of_linear_machines(block, monkeypatch):
     expected = model.raw_scores(X)
     for order in (slice(None), slice(None, None, -1)):  # one product after the other
         terms = X[:, None, order] * ensemble.coef[:, order]
-        found = ensemble.bias + np.cumsum(terms, axis=2, dtype=np.float32)[:, :, -1]
-        assert found.dtype == np.float32
-        apart = np.abs(found - expected).max(axis=1)
+        actual = ensemble.bias + np.cumsum(terms, axis=2, dtype=np.float32)[:, :, -1]
+        assert actual.dtype == np.float32
+        apart = np.abs(actual - expected).max(axis=1)
         assert (apart <= bound).all() and (apart > bound / 1e4).any()
     size = (np.abs(X.astype(float))[:, None] * np.abs(ensemble.coef.astype(float))).sum(
         axis=2

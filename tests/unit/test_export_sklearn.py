@@ -140,8 +140,8 @@ def test_other_forms_of_a_forest():
         )
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(to_onnx(model))
-    labels, _, found = session.run(["label", "scores", "probabilities"], {"X": X})
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    labels, _, actual = session.run(["label", "scores", "probabilities"], {"X": X})
+    np.testing.assert_allclose(actual, expected, atol=1e-6)
     np.testing.assert_array_equal(labels, model.predict(X))
     treelite = pytest.importorskip("treelite")
     scores = treelite.gtil.predict(treelite.Model.deserialize_bytes(to_treelite(model)), X).reshape(

@@ -29,11 +29,11 @@ def test_trees(mode):
     kept = treelite.Model.deserialize_bytes(to_treelite(model))
     error = kept.attributes["score_error"]
     expected = model.raw_scores(X)
-    found = treelite.gtil.predict(kept, X, nthread=1).reshape(expected.shape)
-    assert np.abs(found - expected).max() <= error < 1e-3
+    actual = treelite.gtil.predict(kept, X, nthread=1).reshape(expected.shape)
+    assert np.abs(actual - expected).max() <= error < 1e-3
     best = np.sort(expected, axis=1)
     apart = best[:, -1] - best[:, -2] > 2 * error
-    labels = np.array(kept.attributes["classes"])[found.argmax(axis=1)]
+    labels = np.array(kept.attributes["classes"])[actual.argmax(axis=1)]
     assert apart.mean() > 0.98 and (labels == model.predict(X))[apart].all()
 
 

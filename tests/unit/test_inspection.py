@@ -168,11 +168,13 @@ def test_contributions_add_up_with_missing_values(fitted, data, kind):
     X, _ = data
     scores = model.raw_scores(X)
     for held, background in ((model, X[:40]), (model.with_covers(X), None)):
-        found = contributions(held, X, background)
-        assert found.values.shape == (300, 4, 3)
-        assert np.abs(found.base + found.values.sum(axis=1) - scores).max() < 1e-9
+        shapley = contributions(held, X, background)
+        assert shapley.values.shape == (300, 4, 3)
+        assert np.abs(shapley.base + shapley.values.sum(axis=1) - scores).max() < 1e-9
         assert (
-            np.abs(found.base - (scores if background is None else scores[:40]).mean(axis=0)).max()
+            np.abs(
+                shapley.base - (scores if background is None else scores[:40]).mean(axis=0)
+            ).max()
             < 1e-9
         )
 
@@ -207,9 +209,11 @@ def test_sparse_rows_of_many_columns_stay_sparse(data):
     model = VectorTreeBoostClassifier(n_estimators=3, random_state=0, calibrate=None).fit(
         X, np.arange(200) // 100
     )
-    found = contributions(model, X, X[:30], only_used=True)
-    assert 5 in found.features and len(found.features) < 100
-    assert np.abs(found.base + found.values.sum(axis=1) - model.model_.raw_scores(X)).max() < 1e-9
+    shapley = contributions(model, X, X[:30], only_used=True)
+    assert 5 in shapley.features and len(shapley.features) < 100
+    assert (
+        np.abs(shapley.base + shapley.values.sum(axis=1) - model.model_.raw_scores(X)).max() < 1e-9
+    )
     with pytest.raises(MemoryError, match="only_used=True"):
         contributions(model, scipy.sparse.vstack([X] * 200, format="csr"), X[:30])
 
@@ -229,9 +233,9 @@ def test_columns_go_by_name(fitted, data):
 def test_contributions_of_no_rows_and_of_no_splits(data):
     X, y = data
     model = MartClassifier(n_estimators=2).fit(np.zeros((9, 2)), np.arange(9) % 3).model_
-    found = contributions(model, np.zeros((2, 2)), np.zeros((1, 2)))
-    assert not found.values.any()
-    np.testing.assert_allclose(found.base, model.raw_scores(np.zeros((1, 2)))[0])
+    shapley = contributions(model, np.zeros((2, 2)), np.zeros((1, 2)))
+    assert not shapley.values.any()
+    np.testing.assert_allclose(shapley.base, model.raw_scores(np.zeros((1, 2)))[0])
     assert contributions(model.with_covers(np.zeros((4, 2))), np.zeros((0, 2))).values.shape == (
         0,
         2,

@@ -221,11 +221,11 @@ def test_lists_of_labels(model):
         [set(one) for one in lists_of(Y)],
         [list(one) for one in lists_of(Y)],
     ):
-        found = model.fit(X, given)
-        np.testing.assert_array_equal(found.decision_function(X), expected)
-        assert found.classes_.tolist() == NAMES.tolist() == found.model_.classes_.tolist()
-        assert found.score(X, given) == found.score(X, Y)
-    assert found.predict_top(X, 2)[0].dtype.kind == "U"
+        fitted = model.fit(X, given)
+        np.testing.assert_array_equal(fitted.decision_function(X), expected)
+        assert fitted.classes_.tolist() == NAMES.tolist() == fitted.model_.classes_.tolist()
+        assert fitted.score(X, given) == fitted.score(X, Y)
+    assert fitted.predict_top(X, 2)[0].dtype.kind == "U"
     numbers = [tuple(np.flatnonzero(row) * 10) for row in Y]
     assert model.fit(X, numbers).classes_.tolist() == [0, 10, 20, 30, 40]
     model.fit(X[:150], lists_of(Y[:150]), X_val=X[150:], y_val=lists_of(Y[150:]))

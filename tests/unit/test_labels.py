@@ -94,12 +94,14 @@ def test_trees_are_those_of_one_against_the_rest_with_shared_splits(one_label, w
     if one_label:
         Y = np.eye(5, dtype=int)[rng.integers(0, 5, len(X))]
     weight = np.round(rng.random(len(X)) * 8 + 1) / 8 if weighted else np.ones(len(X))
-    found = model(5, l2_regularization=0.3, max_leaf_nodes=6, learning_rate=0.3, **BARE)
-    found.fit(X, Y, sample_weight=weight if weighted else None)
+    estimator = model(5, l2_regularization=0.3, max_leaf_nodes=6, learning_rate=0.3, **BARE)
+    estimator.fit(X, Y, sample_weight=weight if weighted else None)
     expected = one_vs_rest(X, Y, weight, rounds=5, rate=0.3, max_leaves=6, l2=0.3)
-    np.testing.assert_allclose(found.decision_function(X), expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found.predict_proba(X), sigmoid(expected), atol=1e-5)
-    np.testing.assert_array_equal(found.predict(X), (found.decision_function(X) > 0).astype(int))
+    np.testing.assert_allclose(estimator.decision_function(X), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(estimator.predict_proba(X), sigmoid(expected), atol=1e-5)
+    np.testing.assert_array_equal(
+        estimator.predict(X), (estimator.decision_function(X) > 0).astype(int)
+    )
 
 
 @pytest.mark.parametrize("K", [2, 15, 16, 40])
@@ -128,12 +130,12 @@ def test_gradients_are_derivatives_of_the_value(K):
 def test_large_data_are_trained_like_small_ones():
     """Above a million scores other losses are held without unused lanes, one of which this loss needs."""
     X, Y = data(70000, 9, 3)
-    found = model(1, max_leaf_nodes=2, learning_rate=1.0, **BARE).fit(X, Y)
-    F = found.decision_function(X)
+    estimator = model(1, max_leaf_nodes=2, learning_rate=1.0, **BARE).fit(X, Y)
+    F = estimator.decision_function(X)
     share = (Y.sum(axis=0) + 0.5) / (len(Y) + 1)
     left = (
-        X[:, found.model_.ensemble.feature[0]].astype(np.float32)
-        <= found.model_.ensemble.threshold[0]
+        X[:, estimator.model_.ensemble.feature[0]].astype(np.float32)
+        <= estimator.model_.ensemble.threshold[0]
     )
     for rows in (left, ~left):
         step = (Y[rows] - share).mean(axis=0) / (share * (1 - share))
@@ -147,9 +149,9 @@ def test_conventions_of_scikit_learn():
     assert model().__sklearn_tags__().classifier_tags.multi_label
     assert not VectorTreeBoostClassifier().__sklearn_tags__().classifier_tags.multi_label
     X, Y = data()
-    found = model().fit(X, Y)
-    assert found.classes_.tolist() == list(range(5)) and found.predict(X).dtype.kind == "i"
-    assert found.score(X, Y) == metrics.accuracy_score(Y, found.predict(X))
+    estimator = model().fit(X, Y)
+    assert estimator.classes_.tolist() == list(range(5)) and estimator.predict(X).dtype.kind == "i"
+    assert estimator.score(X, Y) == metrics.accuracy_score(Y, estimator.predict(X))
     for form in (
         scipy.sparse.csr_matrix(Y),
         scipy.sparse.csc_array(Y),
@@ -157,7 +159,7 @@ def test_conventions_of_scikit_learn():
         Y.astype(float),
         Y.tolist(),
     ):
-        assert model().fit(X, form).model_.to_bytes() == found.model_.to_bytes()
+        assert model().fit(X, form).model_.to_bytes() == estimator.model_.to_bytes()
     sparse = model().fit(scipy.sparse.csr_matrix(np.round(X)), Y)
     assert sparse.predict_proba(scipy.sparse.csr_matrix(np.round(X))).shape == (400, 5)
 
@@ -188,7 +190,7 @@ def test_metrics_are_scikit_learns():
     P = sigmoid(F)
     for w in (None, weight):
         held = ValidationSet("val", None, Y, codes=Y, weight=w)
-        found = {
+        actual = {
             name: Metric(name, np.arange(6), "sigmoid")(F, held)
             for name in (*labels.METRICS, "auc_ovr")
         }
@@ -209,9 +211,9 @@ def test_metrics_are_scikit_learns():
             best = np.argsort(-F, axis=1)[:, :k]
             share = np.array([row[at].mean() for row, at in zip(Y, best, strict=True)])
             expected[f"precision_at_{k}"] = np.average(share, weights=w)
-        assert found.keys() == expected.keys()
+        assert actual.keys() == expected.keys()
         for name, value in expected.items():
-            np.testing.assert_allclose(found[name], value, rtol=1e-12, err_msg=name)
+            np.testing.assert_allclose(actual[name], value, rtol=1e-12, err_msg=name)
 
 
 @pytest.mark.parametrize(
@@ -219,19 +221,23 @@ def test_metrics_are_scikit_learns():
 )
 def test_curves(scoring):
     X, Y = data()
-    found = model(scoring=scoring).fit(
+    estimator = model(scoring=scoring).fit(
         X[:300], Y[:300], X_val=X[300:], y_val=Y[300:], callbacks=[TrainingLoss()]
     )
-    assert len(found.history_[f"val_{scoring}"]) == len(found.history_[f"train_{scoring}"]) == 8
+    assert (
+        len(estimator.history_[f"val_{scoring}"])
+        == len(estimator.history_[f"train_{scoring}"])
+        == 8
+    )
     if scoring == "log_loss":
-        last = cross_entropy(Y[300:], found.predict_proba(X[300:]))
-        np.testing.assert_allclose(found.history_["val_log_loss"][-1], last, rtol=1e-12)
+        last = cross_entropy(Y[300:], estimator.predict_proba(X[300:]))
+        np.testing.assert_allclose(estimator.history_["val_log_loss"][-1], last, rtol=1e-12)
 
 
 def test_early_stopping_and_rounds_that_are_found():
     X, Y = data()
-    found = model(300, early_stopping=True, n_iter_no_change=5, learning_rate=0.4).fit(X, Y)
-    assert 0 < found.n_estimators_ < 300
+    estimator = model(300, early_stopping=True, n_iter_no_change=5, learning_rate=0.4).fit(X, Y)
+    assert 0 < estimator.n_estimators_ < 300
     auto = model("auto", cv=2, n_iter_no_change=3, learning_rate=0.4, decision_threshold="f1").fit(
         X, Y
     )
@@ -281,12 +287,12 @@ def test_labels_that_no_row_or_every_row_has_and_rows_without_any():
     Y[:, 2] = 1
     Y[:50] = 0
     Y[:, 2] = 1
-    found = model(20).fit(X, Y)
-    P = found.predict_proba(X)
+    estimator = model(20).fit(X, Y)
+    P = estimator.predict_proba(X)
     assert (
         (P[:, 1] < 0.01).all()
         and (P[:, 2] > 0.99).all()
-        and np.isfinite(found.decision_function(X)).all()
+        and np.isfinite(estimator.decision_function(X)).all()
     )
     with pytest.warns(UserWarning, match="the model is constant"):
         none = model(3).fit(X, np.zeros_like(Y))
@@ -343,12 +349,12 @@ def test_files_pickles_and_going_on(tmp_path):
 
 def test_what_a_model_of_labels_does_not_have():
     X, Y = data()
-    found = model(2).fit(X, Y)
+    estimator = model(2).fit(X, Y)
     with pytest.raises(ValueError, match="needs one class per row"):
-        found.calibrate_on(X, Y)
+        estimator.calibrate_on(X, Y)
     for call in (
-        lambda: found.model_.with_temperature(2.0),
-        lambda: found.model_.reweighted(np.ones(5)),
+        lambda: estimator.model_.with_temperature(2.0),
+        lambda: estimator.model_.reweighted(np.ones(5)),
     ):
         with pytest.raises(ValueError, match="needs a model with one class per row"):
             call()

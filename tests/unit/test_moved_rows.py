@@ -39,7 +39,7 @@ def test_models_are_the_same(options, moved):
     if "categorical_features" in options:
         X[:, 1] = np.abs(np.nan_to_num(X[:, 1]))
     expected = new(**options, n_jobs=1).fit(X, y).model_.to_bytes()
-    found = moved()
+    moved_places = moved()
     for n_jobs in (1, 2):
         assert new(**options, n_jobs=n_jobs).fit(X, y).model_.to_bytes() == expected
     parts = [(X[:1000], y[:1000]), (X[1000:], y[1000:])]
@@ -55,8 +55,8 @@ def test_models_are_the_same(options, moved):
         )
 
     assert run(3, task) == [expected] * 3
-    assert all(origin.any() for _, _, origin in found)
-    assert len(found) >= 6
+    assert all(origin.any() for _, _, origin in moved_places)
+    assert len(moved_places) >= 6
 
 
 def test_other_boosters(moved):
@@ -66,7 +66,7 @@ def test_other_boosters(moved):
         return SAMMEClassifier(n_estimators=3, weak_learner="tree", max_leaf_nodes=100).fit(X, y)
 
     expected = fit().model_.to_bytes()
-    found = moved()
+    moved_places = moved()
     assert fit().model_.to_bytes() == expected
-    assert all(origin.any() for _, _, origin in found)
-    assert found
+    assert all(origin.any() for _, _, origin in moved_places)
+    assert moved_places

@@ -490,12 +490,12 @@ def rounds_in(path):
 
 def processes_below(pid):
     """Processes of Python that a process of mpiexec has started, on Linux."""
-    found, left = [], [pid]
+    children, left = [], [pid]
     while left:
         at = left.pop()
         try:
             its = [int(one) for one in Path(f"/proc/{at}/task/{at}/children").read_text().split()]
-            found += [
+            children += [
                 one
                 for one in its
                 if b"pymcboost.cli.train" in Path(f"/proc/{one}/cmdline").read_bytes()
@@ -504,7 +504,9 @@ def processes_below(pid):
             continue
         left += its
     return [
-        one for one in found if not Path(f"/proc/{one}/cmdline").read_bytes().startswith(b"/bin/sh")
+        one
+        for one in children
+        if not Path(f"/proc/{one}/cmdline").read_bytes().startswith(b"/bin/sh")
     ]
 
 

@@ -91,15 +91,17 @@ def test_their_log_loss_is_that_of_the_curve(calibrate):
     model = VectorTreeBoostClassifier(**AUTO, calibrate=calibrate).fit(X, y)
     scores = model.oof_decision_function_
     fold = model.oof_fold_
-    found = model.cv_results_
-    at = list(found["rounds"]).index(found["best_round"])
+    cv_results = model.cv_results_
+    at = list(cv_results["rounds"]).index(cv_results["best_round"])
     z = scores / (fit_temperature(scores, y, None, link="softmax") if calibrate else 1)
     p = np.exp(z - z.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     losses = [log_loss(y[fold == i], p[fold == i]) for i in range(3)]
-    np.testing.assert_allclose(losses, found["folds"][:, at], rtol=1e-3 if calibrate else 1e-12)
     np.testing.assert_allclose(
-        np.mean(losses), found["mean"][at], rtol=1e-3 if calibrate else 1e-12
+        losses, cv_results["folds"][:, at], rtol=1e-3 if calibrate else 1e-12
+    )
+    np.testing.assert_allclose(
+        np.mean(losses), cv_results["mean"][at], rtol=1e-3 if calibrate else 1e-12
     )
 
 

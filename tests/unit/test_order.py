@@ -68,17 +68,17 @@ def trees_of(
         "learning_rate": 0.3, "subsample": 0.5, "min_relative_gain": 0.1, **options,
     }  # fmt: skip
     grower = VectorTrees(data, at, n_threads=n_threads, **settings)
-    found = []
+    trees = []
     for key in range(6):
         tree = grower.fit(key)
         if tree is None:
             break
         at.add(tree.value, tree.leaf)
         arrays = tree.feature, tree.threshold, tree.nan_left, tree.right, tree.gain, tree.value
-        found += [array.tobytes() for array in arrays] + [
+        trees += [array.tobytes() for array in arrays] + [
             sorted((j, its.tolist()) for j, its in tree.sets.items())
         ]
-    return found, at.value() if isinstance(loss, str) and labels is None and not narrow else None
+    return trees, at.value() if isinstance(loss, str) and labels is None and not narrow else None
 
 
 def blobs(K, m=M, seed=0, d=5):
@@ -278,7 +278,7 @@ def test_workers_have_the_integers_and_leaves_of_one(loss, full, columns, weight
         here = leaf[data.row_number]
         order = np.argsort(here, kind="stable").astype(np.int32)
         start = np.searchsorted(np.sort(here), np.arange(8))
-        found = (
+        actual = (
             at.leaf_steps(order, start.astype(np.int64), full, 0.1),
             at.mean_square(),
             on.gain_unit,
@@ -287,12 +287,12 @@ def test_workers_have_the_integers_and_leaves_of_one(loss, full, columns, weight
         return (
             data.row_number,
             np.concatenate(list(A), axis=1),
-            found,
+            actual,
             data.least_weight,
             at.least(2.5),
         )
 
-    number, A, found, *rest = at_work(ALONE, np.arange(M))
+    number, A, actual, *rest = at_work(ALONE, np.arange(M))
     expected = np.empty_like(A)
     expected[number] = A
     place = rng.permutation(M)
@@ -304,7 +304,7 @@ def test_workers_have_the_integers_and_leaves_of_one(loss, full, columns, weight
         lambda rank: at_work(comm, parts[rank])
     ):
         np.testing.assert_array_equal(its_A, expected[its_number])
-        for one, other in zip(its_found, found, strict=True):
+        for one, other in zip(its_found, actual, strict=True):
             np.testing.assert_array_equal(one, other)
         assert its_rest == rest
 
@@ -328,8 +328,8 @@ def test_the_sums_of_parts_are_those_of_all():
         bounds = _vector_loss.leaf_bounds(G, lanes, rows, leaf_start=whole, n_threads=1)
         np.testing.assert_array_equal(bounds[0], np.abs(G).max(axis=0))
         if len(w):
-            found = _vector_loss.leaf_weights(w, rows, np.array(sorted(cut)))
-            np.testing.assert_array_equal(found, [w[:17].max(), 0, w[17:900].max(), w[900:].max()])
+            actual = _vector_loss.leaf_weights(w, rows, np.array(sorted(cut)))
+            np.testing.assert_array_equal(actual, [w[:17].max(), 0, w[17:900].max(), w[900:].max()])
             bounds = 1.001 * bounds * w.max()
         units = exact.units_of(bounds, np.array([[m]]))
         parts = [
@@ -401,12 +401,12 @@ def test_small_gradients_keep_their_digits(size):
     start = np.array([0, 1, 150, 400])
     G = rows.gradient[:, :3].astype(np.float64)
     expected = np.add.reduceat(G, start[:-1]), np.add.reduceat(G * (1 - G), start[:-1])
-    found = rows.leaf_sums(order, start)
+    actual = rows.leaf_sums(order, start)
     digits = (
         2.0**-16 if size == 1e-9 else 1e-12
     )  # sums in the units of the bound are just good enough
-    np.testing.assert_allclose(found[:, 0], expected[0], rtol=digits)
-    np.testing.assert_allclose(found[:, 1], expected[1], rtol=max(digits, 1e-6))
+    np.testing.assert_allclose(actual[:, 0], expected[0], rtol=digits)
+    np.testing.assert_allclose(actual[:, 1], expected[1], rtol=max(digits, 1e-6))
     np.testing.assert_allclose(rows.mean_square(), (G**2).sum() / 400, rtol=1e-3)
 
 

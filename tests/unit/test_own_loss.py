@@ -135,10 +135,10 @@ def test_one_leaf_is_a_newton_step_from_the_start():
     X, y = blobs()
     X[:, 1:] = 0
     for loss in (Sigmoids(), Softmax(0.5)):
-        found = model(
+        estimator = model(
             loss, 1, max_leaf_nodes=2, subsample=1.0, l2_regularization=3.0, learning_rate=0.5
         ).fit(X, y)
-        trees = found.model_.ensemble
+        trees = estimator.model_.ensemble
         start = loss.start(y, np.ones(len(y)), 4).astype(np.float32)
         np.testing.assert_array_equal(trees.bias, start)
         for side, rows in enumerate((X[:, 0] <= trees.threshold[0], X[:, 0] > trees.threshold[0])):
@@ -162,14 +162,16 @@ def test_the_leaves_of_a_loss_that_is_not_invariant_have_any_sum():
 
     loss = Total()
     loss.target = np.where(X[np.argsort(y, kind="stable"), 0] > 0, 1.0, -1.0)
-    found = model(
+    estimator = model(
         loss, 1, subsample=1.0, max_features=1.0, max_leaf_nodes=2, learning_rate=0.1
     ).fit(X, y)
     assert (
-        found.model_.ensemble.feature.tolist() == [0]
-        and abs(found.model_.ensemble.threshold[0]) < 0.05
+        estimator.model_.ensemble.feature.tolist() == [0]
+        and abs(estimator.model_.ensemble.threshold[0]) < 0.05
     )
-    assert found.n_estimators_ == 1 and (found.model_.ensemble.leaf.sum(axis=1) > 1).tolist() == [
+    assert estimator.n_estimators_ == 1 and (
+        estimator.model_.ensemble.leaf.sum(axis=1) > 1
+    ).tolist() == [
         False,
         True,
     ]
@@ -177,14 +179,14 @@ def test_the_leaves_of_a_loss_that_is_not_invariant_have_any_sum():
 
 def test_scores_of_the_file_are_those_of_the_training(tmp_path):
     X, y = blobs()
-    found = model(Sigmoids()).fit(X, y)
-    found.save(tmp_path / "m.mcb")
+    estimator = model(Sigmoids()).fit(X, y)
+    estimator.save(tmp_path / "m.mcb")
     file = load_model(tmp_path / "m.mcb")
-    np.testing.assert_array_equal(file.raw_scores(X), found.decision_function(X))
-    np.testing.assert_array_equal(file.predict(X), found.predict(X))
-    np.testing.assert_array_equal(found.predict_proba(X), Sigmoids().link(file.raw_scores(X)))
-    *_, last = found.staged_predict_proba(X)
-    np.testing.assert_array_equal(last, found.predict_proba(X))
+    np.testing.assert_array_equal(file.raw_scores(X), estimator.decision_function(X))
+    np.testing.assert_array_equal(file.predict(X), estimator.predict(X))
+    np.testing.assert_array_equal(estimator.predict_proba(X), Sigmoids().link(file.raw_scores(X)))
+    *_, last = estimator.staged_predict_proba(X)
+    np.testing.assert_array_equal(last, estimator.predict_proba(X))
     with pytest.raises(ValueError, match="no link from scores to probabilities"):
         file.predict_proba(X)
     assert file.meta["params"]["loss"].startswith("Sigmoids with the checksum ")
@@ -193,13 +195,13 @@ def test_scores_of_the_file_are_those_of_the_training(tmp_path):
 def test_reliability_is_of_the_probabilities_of_the_estimator():
     pytest.importorskip("matplotlib").use("Agg")
     X, y = blobs()
-    found = model(Softmax()).fit(X, y)
-    ax = plot_reliability(found, X, y, bins=1)
+    estimator = model(Softmax()).fit(X, y)
+    ax = plot_reliability(estimator, X, y, bins=1)
     said, _ = ax.containers[0].lines[0].get_data()
-    assert said[0] == pytest.approx(found.predict_proba(X).max(axis=1).mean())
+    assert said[0] == pytest.approx(estimator.predict_proba(X).max(axis=1).mean())
     ax.figure.clear()
     with pytest.raises(ValueError, match="no link from scores to probabilities"):
-        plot_reliability(found.model_, X, y)
+        plot_reliability(estimator.model_, X, y)
     with pytest.raises(ValueError, match="no link from scores to probabilities"):
         plot_reliability(model(softmax_function).fit(X, y), X, y)
 
@@ -209,21 +211,21 @@ def test_metrics_and_curves():
     X, y = blobs()
     loss = Sigmoids()
     for scoring in ("loss", "log_loss", "auc_ovr", "error", "accuracy", "neg_log_loss"):
-        found = model(loss, scoring=scoring)
-        found.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2], callbacks=[TrainingLoss()])
+        estimator = model(loss, scoring=scoring)
+        estimator.fit(X[::2], y[::2], X_val=X[1::2], y_val=y[1::2], callbacks=[TrainingLoss()])
         name = (
             "score"
-            if scoring not in found.history_ and f"val_{scoring}" not in found.history_
+            if scoring not in estimator.history_ and f"val_{scoring}" not in estimator.history_
             else scoring
         )
-        last = found.history_[f"val_{name}"][-1]
-        scores = found.decision_function(X[1::2])
-        own = found.predict_proba(X[1::2])[np.arange(200), y[1::2]]
+        last = estimator.history_[f"val_{name}"][-1]
+        scores = estimator.decision_function(X[1::2])
+        own = estimator.predict_proba(X[1::2])[np.arange(200), y[1::2]]
         if scoring == "loss":
             np.testing.assert_allclose(last, loss.value(y[1::2], scores).mean(), rtol=1e-12)
         if scoring == "log_loss":
             np.testing.assert_allclose(last, -np.log(own).mean(), rtol=1e-12)
-        assert np.isfinite(last) and len(found.history_[f"train_{name}"]) == 8
+        assert np.isfinite(last) and len(estimator.history_[f"train_{name}"]) == 8
     with pytest.raises(ValueError, match="scoring='loss' works only with a custom loss"):
         model("softmax", scoring="loss").fit(X, y, X_val=X, y_val=y)
     with pytest.raises(ValueError, match="needs probabilities"):
@@ -236,10 +238,10 @@ def test_metrics_and_curves():
 
 def test_early_stopping_and_rounds_that_are_found():
     X, y = blobs(K=3)
-    found = model(
+    estimator = model(
         Sigmoids(), 200, early_stopping=True, scoring="loss", n_iter_no_change=5, learning_rate=0.3
     )
-    assert found.fit(X, y).n_estimators_ < 200
+    assert estimator.fit(X, y).n_estimators_ < 200
     auto = model(Sigmoids(), "auto", n_iter_no_change=3, learning_rate=0.5, cv=2).fit(X, y)
     assert 0 < auto.n_estimators_ == auto.cv_results_["n_estimators"]
     assert auto.model_.temperature is None
@@ -297,13 +299,13 @@ def test_the_checksum_of_a_loss_does_not_depend_on_the_order_of_sets():
 def test_probabilities_are_by_the_loss_of_the_fit():
     X, y = blobs()
     for loss in (Sigmoids(), "softmax"):
-        found = model(loss, 3, calibrate=None).fit(X, y)
-        expected = found.predict_proba(X)
+        estimator = model(loss, 3, calibrate=None).fit(X, y)
+        expected = estimator.predict_proba(X)
         for other in (Softmax(1.0), softmax_function, "softmax"):
-            changed = pickle.loads(pickle.dumps(found)).set_params(loss=other)
+            changed = pickle.loads(pickle.dumps(estimator)).set_params(loss=other)
             np.testing.assert_array_equal(changed.predict_proba(X), expected)
             np.testing.assert_allclose([*changed.staged_predict_proba(X)][-1], expected, rtol=1e-12)
-    assert found.set_params(loss=Sigmoids()).calibrate_on(X, y).model_.temperature
+    assert estimator.set_params(loss=Sigmoids()).calibrate_on(X, y).model_.temperature
     assert not hasattr(
         model(softmax_function, 3).fit(X, y).set_params(loss=Sigmoids()), "predict_proba"
     )
@@ -325,8 +327,8 @@ def test_checkpoints(tmp_path):
         ValueError, match="loss was 'Sigmoids with the checksum .*', now it is 'Softmax with"
     ):
         Checkpoint(path).fit(model(Softmax()), X, y)
-    found = Checkpoint(path).fit(model(Sigmoids()), X, y)
-    assert found.model_.to_bytes() == uninterrupted.model_.to_bytes()
+    fitted = Checkpoint(path).fit(model(Sigmoids()), X, y)
+    assert fitted.model_.to_bytes() == uninterrupted.model_.to_bytes()
 
 
 def test_threads_change_nothing():
@@ -397,14 +399,14 @@ def test_what_a_loss_of_ones_own_does_not_have():
         model(Softmax(), restore_priors=True, class_weight="balanced").fit(X, y)
     with pytest.raises(ValueError, match="no temperature"):
         model(Softmax()).fit(X, y).calibrate_on(X, y)
-    found = model(Softmax()).fit(X, y)
+    estimator = model(Softmax()).fit(X, y)
     for link, match in (
         (lambda F: F[0], "has shape"),
         (lambda F: 3 + 0 * F, "outside of .0, 1."),
     ):
-        found.loss.link = link
+        estimator.loss.link = link
         with pytest.raises(ValueError, match=match):
-            found.predict_proba(X)
+            estimator.predict_proba(X)
 
 
 @pytest.mark.parametrize("times", [2.0**30, 2.0**-10])

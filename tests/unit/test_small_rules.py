@@ -182,11 +182,11 @@ def test_no_single_change_makes_a_maximum_cut_larger(seed):
     def cut(column):
         return float((weights * (column[:, None] != column[None, :])).sum())
 
-    found = cut(column)
+    largest_cut = cut(column)
     for k in range(K):
         other = column.copy()
         other[k] *= -1
-        assert cut(other) <= found * (1 + 1e-12)
+        assert cut(other) <= largest_cut * (1 + 1e-12)
 
 
 def test_the_relaxation_of_a_cut_is_solved_and_not_only_begun(monkeypatch):

@@ -231,9 +231,9 @@ def test_checkpoints_go_on_with_other_workers(cls, tmp_path, monkeypatch):
     path = tmp_path / "m.part"
     uninterrupted_bytes = cls(**PLAIN).fit(X, y, comm=Alone()).model_.to_bytes()
     killed(path, cls, X, y=y, parts=divisions(y, 2, "random"), rounds=2, n_estimators=5)
-    found = divided(path, cls, X, y=y, parts=divisions(y, 3, "by class"), n_estimators=5)
-    assert [one[0] for one in found] == [uninterrupted_bytes] * 3, found
-    assert found[0][1] > 0
+    resumed = divided(path, cls, X, y=y, parts=divisions(y, 3, "by class"), n_estimators=5)
+    assert [one[0] for one in resumed] == [uninterrupted_bytes] * 3, resumed
+    assert resumed[0][1] > 0
     path.unlink()
     killed(path, cls, X, y=y, parts=divisions(y, 2, "random"), rounds=2, n_estimators=5)
     X.data[3] += 1

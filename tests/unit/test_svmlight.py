@@ -554,9 +554,9 @@ def test_long_lines_in_parts(write, monkeypatch, end):
     expected = load_svmlight(write("".join(alone), "alone"))
     for part in (1, 7, length, length + 1, len(text)):
         monkeypatch.setattr(archives, "PART", part)
-        found = load_svmlight(path, multilabel=True)
-        assert found.y.tolist() == [(0, 9), (1, 9), (2, 9)]
-        np.testing.assert_array_equal(found.X, expected.X)
+        actual = load_svmlight(path, multilabel=True)
+        assert actual.y.tolist() == [(0, 9), (1, 9), (2, 9)]
+        np.testing.assert_array_equal(actual.X, expected.X)
         lines = list(svmlines.Lines(os.fspath(path.parent / "alone"), 201, 1))
         np.testing.assert_array_equal(np.concatenate([row for row, _ in lines]), expected.X)
         assert [label for _, label in lines] == [0, 1, 2]

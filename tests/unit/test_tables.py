@@ -36,10 +36,10 @@ def refused(path, kind="csv"):
     """What the message says that the file takes, in MiB."""
     with pytest.raises(
         tables.TableMemoryError, match=r"takes at least [\d.]+ MiB .* are free. Give fewer"
-    ) as found:
+    ) as caught:
         read(path, kind)
-    assert isinstance(found.value, MemoryError) and str(found.value).startswith(f"{path}: ")
-    return float(str(found.value).split("at least ")[1].split()[0])
+    assert isinstance(caught.value, MemoryError) and str(caught.value).startswith(f"{path}: ")
+    return float(str(caught.value).split("at least ")[1].split()[0])
 
 
 def test_a_csv_file_is_compared_with_the_free_memory(frame, free, tmp_path):

@@ -32,11 +32,11 @@ def draw(n, k, true, seed=0):
 def test_twin(n, k, true, scale, link):
     scores, codes, weight = draw(n, k, true)
     scores *= scale
-    found = fit_temperature(scores, codes, weight, link=link)
+    temperature = fit_temperature(scores, codes, weight, link=link)
     wanted = best_temperature(scores.tolist(), codes.tolist(), weight.tolist(), link=link)
-    assert found == pytest.approx(wanted, rel=2**-12)
+    assert temperature == pytest.approx(wanted, rel=2**-12)
     least = log_loss(scores, codes, weight, link=link, temperature=wanted)
-    assert log_loss(scores, codes, weight, link=link, temperature=found) <= least * (1 + 1e-6)
+    assert log_loss(scores, codes, weight, link=link, temperature=temperature) <= least * (1 + 1e-6)
 
 
 def test_a_known_temperature_is_found_in_many_rows():
@@ -71,18 +71,18 @@ def test_what_has_no_minimum_inside_the_bounds():
 def test_a_row_of_equal_scores_has_no_say():
     scores, codes, weight = draw(100, 3, 2.0)
     more = np.vstack([scores, np.ones((3, 3))])
-    found = fit_temperature(more, [*codes, 0, 1, 2], [*weight, 1, 1, 1])
-    assert found == pytest.approx(fit_temperature(scores, codes, weight), rel=0.01)
+    temperature = fit_temperature(more, [*codes, 0, 1, 2], [*weight, 1, 1, 1])
+    assert temperature == pytest.approx(fit_temperature(scores, codes, weight), rel=0.01)
 
 
 def test_weights_are_counts_and_0_is_none():
     scores, codes, _ = draw(100, 3, 2.0)
     counts = np.arange(100) % 3
-    found = fit_temperature(scores, codes, counts)
+    temperature = fit_temperature(scores, codes, counts)
     for scale in (1e-200, 1e-300, 8e307):
-        assert found == fit_temperature(scores, codes, counts * scale)
-    assert found == fit_temperature(scores[counts > 0], codes[counts > 0], counts[counts > 0])
-    assert found == pytest.approx(
+        assert temperature == fit_temperature(scores, codes, counts * scale)
+    assert temperature == fit_temperature(scores[counts > 0], codes[counts > 0], counts[counts > 0])
+    assert temperature == pytest.approx(
         fit_temperature(scores.repeat(counts, axis=0), codes.repeat(counts)), rel=0.02
     )
 
@@ -91,9 +91,9 @@ def test_last_bits_of_the_scores_do_not_show():
     for seed in range(20):
         scores, codes, weight = draw(200, 4, 1.5, seed=seed)
         noise = 1 + 1e-13 * np.random.default_rng(seed).choice([-1, 1], size=scores.shape)
-        found = fit_temperature(scores, codes, weight)
-        assert found == fit_temperature(scores * noise, codes, weight)
-        assert (found * 2.0**12 / 2 ** np.floor(np.log2(found) + 1)) % 1 == 0
+        temperature = fit_temperature(scores, codes, weight)
+        assert temperature == fit_temperature(scores * noise, codes, weight)
+        assert (temperature * 2.0**12 / 2 ** np.floor(np.log2(temperature) + 1)) % 1 == 0
 
 
 @pytest.mark.parametrize(

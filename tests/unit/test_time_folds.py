@@ -57,8 +57,8 @@ SOME = PredefinedSplit(np.where(np.arange(180) % 4, np.arange(180) % 4 - 1, -1))
 def test_rows_may_never_be_held_out(cv):
     X, y = some_rows()
     expected = GAPS if cv is GAPS else list(cv.split(X))
-    for found, one in zip(splits(cv, dataset_of(X, y), 0), expected, strict=True):
-        assert all(np.array_equal(a, b) for a, b in zip(found, one, strict=True))
+    for actual, one in zip(splits(cv, dataset_of(X, y), 0), expected, strict=True):
+        assert all(np.array_equal(a, b) for a, b in zip(actual, one, strict=True))
     auto = out_of_fold(
         MartClassifier(cv=cv, n_iter_no_change=2, calibrate=None), dataset_of(X, y), seed=0
     )
@@ -239,8 +239,8 @@ def test_a_class_that_appears_late_has_a_bounded_loss_and_no_say_in_the_temperat
         model = MartClassifier(
             n_estimators="auto", cv=cv, calibrate=calibrate, n_iter_no_change=2, random_state=0
         )
-        found = model.fit(X, y).cv_results_
-        assert np.isfinite(found["folds"]).all() and found["folds"].max() < 37
+        cv_results = model.fit(X, y).cv_results_
+        assert np.isfinite(cv_results["folds"]).all() and cv_results["folds"].max() < 37
     assert model.classes_.tolist() == [0, 1, 2] and model.model_.is_calibrated
     parts = splits(cv, dataset, 0)
     weight = calibration._weights(dataset, parts)

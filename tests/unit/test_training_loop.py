@@ -179,10 +179,10 @@ def test_an_interrupt_leaves_whole_rounds(where):
 
     class Interrupted(Counting):
         def round(self):
-            found = super().round()
+            step = super().round()
             if where == "round" and self.n_rounds == 3:
                 raise KeyboardInterrupt
-            return found
+            return step
 
     callback = Interrupts()
     closed = []

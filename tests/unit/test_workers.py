@@ -460,8 +460,8 @@ class Ends(Callback):
 
 
 def test_a_training_that_one_worker_ends_before_it_begins_ends_in_all():
-    for found in errors_of(callbacks=[[], [Ends()]]):
-        assert getattr(found, "n_estimators_", found) == 0
+    for error in errors_of(callbacks=[[], [Ends()]]):
+        assert getattr(error, "n_estimators_", error) == 0
 
 
 @pytest.mark.parametrize("most", [divided_folds.MOST_HELD, 50])
@@ -495,17 +495,17 @@ def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
 
 
 def test_training_loss_of_several_workers_takes_no_functions():
-    for found in errors_of(callbacks=[[TrainingLoss("accuracy")], [TrainingLoss("accuracy")]]):
-        assert "TrainingLoss: scoring='accuracy' needs all rows in one place" in str(found)
-        assert "use 'log_loss', 'error', 'balanced_error' or 'auc_ovr'" in str(found)
+    for error in errors_of(callbacks=[[TrainingLoss("accuracy")], [TrainingLoss("accuracy")]]):
+        assert "TrainingLoss: scoring='accuracy' needs all rows in one place" in str(error)
+        assert "use 'log_loss', 'error', 'balanced_error' or 'auc_ovr'" in str(error)
 
 
 @pytest.mark.parametrize("one", [TrainingLoss(), LearningRateSchedule(lambda t: 0.5)])
 @pytest.mark.parametrize("rank", [0, 1])
 def test_callbacks_that_all_workers_need(one, rank):
-    for found in errors_of(callbacks=[[one], []][:: 1 - 2 * rank]):
+    for error in errors_of(callbacks=[[one], []][:: 1 - 2 * rank]):
         message = f"worker 1 has {rank} {type(one).__name__}, but worker 0 has {1 - rank}; give all workers the same"
-        assert message in str(found)
+        assert message in str(error)
 
 
 @pytest.mark.parametrize(
@@ -529,8 +529,8 @@ def test_callbacks_that_all_workers_need(one, rank):
     ],
 )
 def test_training_losses_that_differ_are_refused(first, second, words):
-    for found in errors_of(callbacks=[list(map(TrainingLoss, its)) for its in (first, second)]):
-        assert words in str(found)
+    for error in errors_of(callbacks=[list(map(TrainingLoss, its)) for its in (first, second)]):
+        assert words in str(error)
 
 
 def test_training_losses_of_the_same_metrics():
@@ -544,9 +544,9 @@ def test_training_losses_of_the_same_metrics():
 
 def test_models_that_differ_are_refused():
     rates = [[LearningRateSchedule(lambda t, rate=rate: rate)] for rate in (0.5, 0.25)]
-    for found in errors_of(callbacks=rates):
-        assert isinstance(found, WorkerError)
-        assert "worker 1 has a different model than worker 0" in str(found)
+    for error in errors_of(callbacks=rates):
+        assert isinstance(error, WorkerError)
+        assert "worker 1 has a different model than worker 0" in str(error)
 
 
 @pytest.mark.parametrize("where", ["data.rows", "training.memory"])
@@ -596,9 +596,9 @@ def errors_of(y=None, size=2, **given):
     ],
 )
 def test_parameters_that_differ_are_refused_by_name(name, values):
-    for found in errors_of(**{name: values}):
-        assert isinstance(found, ValueError | WorkerError), found
-        assert f"{name} is" in str(found) and "give all workers the same" in str(found)
+    for error in errors_of(**{name: values}):
+        assert isinstance(error, ValueError | WorkerError), error
+        assert f"{name} is" in str(error) and "give all workers the same" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -614,9 +614,9 @@ def test_parameters_are_compared_by_their_values(name, values):
 
 
 def test_a_parameter_that_one_worker_refuses_ends_all():
-    found = errors_of(leaf_levels=[3, 999])
-    assert isinstance(found[1], ValueError) and isinstance(found[0], WorkerError), found
-    assert "leaf_levels=999" in str(found[0])
+    errors = errors_of(leaf_levels=[3, 999])
+    assert isinstance(errors[1], ValueError) and isinstance(errors[0], WorkerError), errors
+    assert "leaf_levels=999" in str(errors[0])
 
 
 def test_other_numbers_of_labels_are_refused():
@@ -632,31 +632,31 @@ def test_other_numbers_of_labels_are_refused():
 
 
 def test_arguments_that_one_worker_refuses_end_all():
-    for found in errors_of(callbacks=[[], [3]]):
-        assert "callback" in str(found)
+    for error in errors_of(callbacks=[[], [3]]):
+        assert "callback" in str(error)
 
 
 def test_models_of_some_workers_are_refused():
     X, y = rows(300)
-    for found in errors_of(init_model=[VectorTreeBoostClassifier(n_estimators=1).fit(X, y), None]):
-        assert "init_model is given on some workers only" in str(found)
+    for error in errors_of(init_model=[VectorTreeBoostClassifier(n_estimators=1).fit(X, y), None]):
+        assert "init_model is given on some workers only" in str(error)
 
 
 def test_other_models_to_go_on_from_are_refused_before_the_rounds():
     X, y = rows(300)
     models = [VectorTreeBoostClassifier(n_estimators=n, calibrate=None).fit(X, y) for n in (1, 2)]
-    for found in errors_of(init_model=models):
+    for error in errors_of(init_model=models):
         assert "init_model is 'a model with SHA-256 " in str(
-            found
-        ) and "on worker 1, but 'a model with" in str(found)
+            error
+        ) and "on worker 1, but 'a model with" in str(error)
 
 
 def test_validation_sets_without_rows_or_labels_are_refused_in_words():
     X, y = rows(20)
-    for found in errors_of(X_val=[X[:0]] * 2, y_val=[y[:0]] * 2):
-        assert "validation set" in str(found), found
-    for found in errors_of(X_val=[X, X], y_val=[y, None]):
-        assert "labels on some workers only" in str(found) or "y_val" in str(found), found
+    for error in errors_of(X_val=[X[:0]] * 2, y_val=[y[:0]] * 2):
+        assert "validation set" in str(error), error
+    for error in errors_of(X_val=[X, X], y_val=[y, None]):
+        assert "labels on some workers only" in str(error) or "y_val" in str(error), error
 
 
 @pytest.mark.parametrize("codes", [True, False])
@@ -757,10 +757,10 @@ def test_frames_that_differ_in_kind_or_columns_are_refused():
     pandas = pytest.importorskip("pandas")
     X, y = rows(300)
     frame = pandas.DataFrame(X, columns=list("abcdef"))
-    for found in errors_of(X_val=[frame, X], y_val=[y, y]):
-        assert "rows of one set are pandas.DataFrame and numpy.ndarray" in str(found)
-    for found in errors_of(X_val=[frame, frame.drop(columns="b")], y_val=[y, y]):
-        assert "frames of one set have the columns ['a', 'b'" in str(found)
+    for error in errors_of(X_val=[frame, X], y_val=[y, y]):
+        assert "rows of one set are pandas.DataFrame and numpy.ndarray" in str(error)
+    for error in errors_of(X_val=[frame, frame.drop(columns="b")], y_val=[y, y]):
+        assert "frames of one set have the columns ['a', 'b'" in str(error)
 
 
 @pytest.mark.parametrize("levels", [["p", "q", "r"], [10, 20, 30]])
@@ -948,15 +948,15 @@ def test_share_of_each_class_that_is_held_out(several):
 
         return np.sort(np.concatenate(run(3, task)))
 
-    found = held()
+    held_out = held()
     number = np.arange(len(codes))
     assert np.array_equal(
-        found, divided.held_out(Alone(), codes, weight, fraction=0.1, number=number, seed=7)
+        held_out, divided.held_out(Alone(), codes, weight, fraction=0.1, number=number, seed=7)
     )
-    assert not np.array_equal(found, held(8)) and not np.array_equal(found, held(7, 1))
-    assert (weight[found] > 0).all()
+    assert not np.array_equal(held_out, held(8)) and not np.array_equal(held_out, held(7, 1))
+    assert (weight[held_out] > 0).all()
     used = np.bincount(codes[weight > 0]) if not several else np.array([(weight > 0).sum()])
-    drawn = np.bincount(codes[found], minlength=6) if not several else np.array([len(found)])
+    drawn = np.bincount(codes[held_out], minlength=6) if not several else np.array([len(held_out)])
     assert np.array_equal(drawn, np.rint(0.1 * used))
     if not several:
         assert drawn[3:].tolist() == [0, 1, 0]
