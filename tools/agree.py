@@ -951,19 +951,19 @@ NOTHING_SAID = ("refused", "unsteady", "missing")
 def difference(case):
     """What is different in a case, in words; None where the paths agree, or one of `NOTHING_SAID`."""
     pair = BY_NAME[case.pair]
-    found = []
+    outcomes = []
     if pair.needs is not None and importlib.util.find_spec(pair.needs) is None:
         return "missing"
     with settings(case), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for path in (pair.first, pair.other):
             try:
-                found.append(path(case, data_of(case)))
+                outcomes.append(path(case, data_of(case)))
             except ValueError as error:
-                found.append(error)
+                outcomes.append(error)
             except Exception:
                 return f"an error in {path.__name__}: {traceback.format_exc()}"
-    first, second = found[1] if isinstance(found[1], tuple) else found
+    first, second = outcomes[1] if isinstance(outcomes[1], tuple) else outcomes
     refusals = [isinstance(one, ValueError) for one in (first, second)]
     if any(refusals):
         return (
@@ -1031,12 +1031,14 @@ def run(numbers, only=""):
         if only not in case.pair and only not in case.algorithm:
             continue
         counts["cases"] += 1
-        found = difference(case)
-        if found in NOTHING_SAID:
-            counts[found] += 1
-        elif found is not None:
+        outcome = difference(case)
+        if outcome in NOTHING_SAID:
+            counts[outcome] += 1
+        elif outcome is not None:
             small = shrunk(case)
-            texts.append(f"case {number}: {found}\n{case}\n  smaller: {difference(small)}\n{small}")
+            texts.append(
+                f"case {number}: {outcome}\n{case}\n  smaller: {difference(small)}\n{small}"
+            )
             print(texts[-1], flush=True)
     return counts, texts
 

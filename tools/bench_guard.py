@@ -343,13 +343,13 @@ def inner(options):
         )
     if options.prepare:
         prepare(options.prepare)
-    found = None
+    result = None
     if options.measure:
         folder, subject, threads = options.measure
-        found = measured(folder, subject, int(threads))
+        result = measured(folder, subject, int(threads))
     if options.wide:
-        found = wide(options.wide)
-    print(json.dumps(found))
+        result = wide(options.wide)
+    print(json.dumps(result))
     return 0
 
 
@@ -390,13 +390,13 @@ def wide(library):
 
 def wide_memory():
     """Compare the two; LightGBM comes with the extra `bench`."""
-    found = {
+    megabytes = {
         library: child(other_tree.ROOT, "--wide", library) / 1e6
         for library in ("pymcboost", "lightgbm")
     }
     print("peak memory on 2,000,000 x 20 float32 (160 MB), 8 classes, 3 rounds")
-    print(*(f"{library:10} {size:6.0f} MB" for library, size in found.items()), sep="\n")
-    return 1 if found["pymcboost"] > found["lightgbm"] else 0
+    print(*(f"{library:10} {size:6.0f} MB" for library, size in megabytes.items()), sep="\n")
+    return 1 if megabytes["pymcboost"] > megabytes["lightgbm"] else 0
 
 
 if __name__ == "__main__":

@@ -276,11 +276,11 @@ def install(name, folder):
             f"the raw files do not read as expected ({type(error).__name__}: {error})"
         ) from error
     for part, text in texts.items():
-        found = hashlib.sha256(text).hexdigest()
-        if found != SHA256[part]:
+        digest = hashlib.sha256(text).hexdigest()
+        if digest != SHA256[part]:
             raise DataError(
-                f"the converted text of {part} has SHA-256 {found} instead of {SHA256[part]}, so it is not the data of "
-                f"the tables; nothing written. Look at the raw files in {folder / 'raw'}, or get another copy"
+                f"the converted text of {part} has SHA-256 {digest} instead of {SHA256[part]}, so it is not the data "
+                f"of the tables; nothing written. Look at the raw files in {folder / 'raw'}, or get another copy"
             )
     for part, text in texts.items():
         path = file_of(folder, part)

@@ -80,20 +80,20 @@ def train(names, quick, complete=False):
     """Fingerprints of trainings by name: "scores sections"; what went wrong where there are none."""
     import golden_cases
 
-    found = {}
+    fingerprints = {}
     for name in names:
         try:
-            found[name] = " ".join(golden_cases.run(name, quick, sides=not complete))
+            fingerprints[name] = " ".join(golden_cases.run(name, quick, sides=not complete))
         except Exception as error:
-            found[name] = f"{type(error).__name__}: {error}"
-    return found
+            fingerprints[name] = f"{type(error).__name__}: {error}"
+    return fingerprints
 
 
 def train_beside(tree, names, options):
     """The same in processes of their own, by the package of a tree."""
     told = [f"--{flag}" for flag in ("subset", "complete") if getattr(options, flag)]
     command = [sys.executable, __file__, "run", "--tree", str(tree), *told, "--names"]
-    found = {}
+    fingerprints = {}
     running = []
     jobs = min(options.jobs, len(names))
     with tempfile.TemporaryDirectory() as folder:
@@ -105,8 +105,8 @@ def train_beside(tree, names, options):
             text = process.communicate()[0]
             if process.returncode:
                 raise SystemExit(f"golden: the trainings of {tree} failed")
-            found |= json.loads(text)
-    return found
+            fingerprints |= json.loads(text)
+    return fingerprints
 
 
 def train_in(commit, names, options):
@@ -130,18 +130,20 @@ def built(table, names, options):
     """What they give in this environment by the commits that the table names."""
     against = options.against or table.get("confirmed")
     commits = {name: against or table["trainings"][name].rpartition(" ")[2] for name in names}
-    found = {}
+    fingerprints = {}
     for commit in sorted(set(commits.values())):
         print(f"comparing with {commit[:12]}, built here", file=sys.stderr)
-        found |= train_in(commit, [name for name in names if commits[name] == commit], options)
-    return found
+        fingerprints |= train_in(
+            commit, [name for name in names if commits[name] == commit], options
+        )
+    return fingerprints
 
 
-def differences(expected, found):
+def differences(expected, fingerprints):
     """One line for each training that gives something else."""
     lines = []
     for name, was in expected.items():
-        now = found[name]
+        now = fingerprints[name]
         if now != was:
             parts = zip(("scores", "sections"), was.split(), now.split(), strict=False)
             what = " and ".join(part for part, one, other in parts if one != other)
@@ -159,9 +161,9 @@ def check(names, options):
             f"{len(unknown)} trainings are not in the table; `record --only` takes them in: {unknown[:5]}"
         )
         return 1
-    found = train_here(names, options)
+    fingerprints = train_here(names, options)
     lines = differences(
-        built(table, names, options) if options.against else recorded(table, names), found
+        built(table, names, options) if options.against else recorded(table, names), fingerprints
     )
     here = environment(other_tree.ROOT)
     differing = [key for key in here if table["environment"].get(key) != here[key]]
@@ -170,8 +172,8 @@ def check(names, options):
             print(
                 f"{key} was {table['environment'].get(key)!r}, it is {here[key]!r}", file=sys.stderr
             )
-        unlike = [name for name, was in recorded(table, names).items() if found[name] != was]
-        lines = differences(built(table, unlike, options), found)
+        unlike = [name for name, was in recorded(table, names).items() if fingerprints[name] != was]
+        lines = differences(built(table, unlike, options), fingerprints)
     print(*lines, f"{len(names)} trainings, {len(lines)} of them changed", sep="\n")
     return 1 if lines else 0
 
@@ -208,17 +210,17 @@ def record(names, options):
                 "golden: a part can only be recorded in the environment of the other parts; record all"
             )
     options.subset = False
-    found = train_here(names, options)
-    failed = [f"{name}: {value}" for name, value in found.items() if len(value.split()) != 2]
+    fingerprints = train_here(names, options)
+    failed = [f"{name}: {value}" for name, value in fingerprints.items() if len(value.split()) != 2]
     if failed:
         raise SystemExit("\n".join(["golden: nothing recorded, as these failed:", *failed]))
     changed = [
         n
-        for n, value in found.items()
+        for n, value in fingerprints.items()
         if table["trainings"].get(n, " ").rpartition(" ")[0] != value
     ]
     table.pop("confirmed", None)
-    table["trainings"] |= {name: f"{found[name]} {commit}" for name in changed}
+    table["trainings"] |= {name: f"{fingerprints[name]} {commit}" for name in changed}
     TABLE.write_text(json.dumps(table, indent=0) + "\n")
     print(f"{len(changed)} of {len(names)} trainings recorded at {commit[:12]}")
     return 0

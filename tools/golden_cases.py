@@ -297,8 +297,10 @@ def estimators():
     """Estimator classes by the name of the algorithm."""
     import pymcboost
 
-    found = (getattr(pymcboost, name) for name in pymcboost.__all__ if name.endswith("Classifier"))
-    return {cls.algorithm: cls for cls in found}
+    classes = (
+        getattr(pymcboost, name) for name in pymcboost.__all__ if name.endswith("Classifier")
+    )
+    return {cls.algorithm: cls for cls in classes}
 
 
 def conditions_of(algorithm, variant):
@@ -586,17 +588,19 @@ def run(name, quick=False, sides=True):
     }
     tried = condition.startswith("threads")
     threads = (1, 2, 3) if tried else (2,) if large and quick else (1, 2) if large else (1,)
-    found = []
+    fingerprints = []
     before = set_small_work(0) if tried or large else None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for n_jobs in threads:
                 estimator = fit_as(condition, cls, {**params, "n_jobs": n_jobs}, X=X, y=y)
-                found.append(fingerprint(estimator.model_, X, other, sides=sides))
+                fingerprints.append(fingerprint(estimator.model_, X, other, sides=sides))
     finally:
         if before is not None:
             set_small_work(before)
-    if len(set(found)) > 1:
-        return f"threads {threads} do not agree:", *(value for pair in found for value in pair)
-    return found[0]
+    if len(set(fingerprints)) > 1:
+        return f"threads {threads} do not agree:", *(
+            value for pair in fingerprints for value in pair
+        )
+    return fingerprints[0]

@@ -33,17 +33,19 @@ def trial(name, share, seed, cls):
     X_test[np.random.default_rng(seed).random(X_test.shape) < share] = np.nan
     ours = cls(random_state=seed).fit(X, y).model_
     theirs = HistGradientBoostingClassifier(random_state=seed).fit(X, y)
-    found = [
+    probabilities = [
         all_right(ours).predict_proba(X_test),
         ours.predict_proba(X_test),
         theirs.predict_proba(X_test),
     ]
-    return [(log_loss(P, truth), 100 - error_percent(truth, P.argmax(axis=1))) for P in found]
+    return [
+        (log_loss(P, truth), 100 - error_percent(truth, P.argmax(axis=1))) for P in probabilities
+    ]
 
 
-def show(label, found):
+def show(label, results):
     print(
-        f"{label:24}" + "".join(f"{loss:8.3f} {accuracy:6.1f}%" for loss, accuracy in found),
+        f"{label:24}" + "".join(f"{loss:8.3f} {accuracy:6.1f}%" for loss, accuracy in results),
         flush=True,
     )
 

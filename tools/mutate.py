@@ -85,7 +85,7 @@ def visited(node):
 
 def changes():
     """{(file, line before, after): (path, number, changed line)} of all that could be tried, in the seed's order."""
-    found = {}
+    change_of_key = {}
     for path in TREE.glob("pymcboost/**/*.py"):
         lines = path.read_bytes().split(b"\n")
         for number, begin, end, pattern, new in visited(ast.parse(b"\n".join(lines))):
@@ -101,9 +101,12 @@ def changes():
                     old.decode().strip(),
                     changed.decode().strip(),
                 )
-                found[key] = (path, number, changed)
+                change_of_key[key] = (path, number, changed)
     return dict(
-        sorted(found.items(), key=lambda item: hashlib.sha256(repr((1, item[0])).encode()).digest())
+        sorted(
+            change_of_key.items(),
+            key=lambda item: hashlib.sha256(repr((1, item[0])).encode()).digest(),
+        )
     )
 
 
@@ -138,8 +141,11 @@ def contexts(file):
 
     data = CoverageData(str(LINES))
     data.read()
-    found = data.contexts_by_lineno(file)
-    return {line: {name.split("|")[0] for name in names if name} for line, names in found.items()}
+    tests_of_line = data.contexts_by_lineno(file)
+    return {
+        line: {name.split("|")[0] for name in names if name}
+        for line, names in tests_of_line.items()
+    }
 
 
 @cache

@@ -46,9 +46,9 @@ def environment(python, folder, *packages):
 def check_contents(wheel):
     """Refuse a wheel that is too large, or that has sources of kernels."""
     names = zipfile.ZipFile(wheel).namelist()
-    found = [name for name in names if name.endswith(UNWANTED)]
-    if found:
-        sys.exit(f"{wheel.name}: {found[0]} is for builds only; leave it out")
+    unwanted = [name for name in names if name.endswith(UNWANTED)]
+    if unwanted:
+        sys.exit(f"{wheel.name}: {unwanted[0]} is for builds only; leave it out")
     if wheel.stat().st_size > MOST_BYTES:
         sys.exit(f"{wheel.name}: {wheel.stat().st_size:,} bytes are more than {MOST_BYTES:,}")
 

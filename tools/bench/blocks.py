@@ -78,10 +78,10 @@ def other(rows, rounds, threads):
             super().__init__(cache_prefix=os.path.join(folder, "pages"), on_host=False)
 
         def next(self, input_data):
-            found = next(self.source, None)
-            if found is not None:
-                input_data(data=found[0], label=found[1])
-            return found is not None
+            block = next(self.source, None)
+            if block is not None:
+                input_data(data=block[0], label=block[1])
+            return block is not None
 
         def reset(self):
             self.source = blocks(rows)
@@ -113,12 +113,12 @@ def work(how, rows, rounds, spec):
         model.fit(Dataset.from_blocks(lambda: blocks(rows)))
     else:
         model.fit(*in_memory(rows))
-    found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
-    found |= {"anonymous_MB": (seen.most - seen.least) / 1e6}
+    measured = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
+    measured |= {"anonymous_MB": (seen.most - seen.least) / 1e6}
     if how != OTHER:
         predict = model.predict
     X, y = block(TEST_BLOCK, BLOCK)
-    return {**found, "error": 100 * float(np.mean(predict(X) != y))}
+    return {**measured, "error": 100 * float(np.mean(predict(X) != y))}
 
 
 @benchmark("blocks")
@@ -135,17 +135,17 @@ def bench_blocks(options):
         if find_spec(OTHER):
             runs[OTHER] = []
         for _ in range(options.repeat):
-            for how, found in runs.items():
+            for how, outcomes in runs.items():
                 task = {"how": how, "rows": rows, "rounds": rounds, "spec": {"threads": threads}}
-                found.append(run_process(task, "bench.blocks"))
-        seconds = {how: min(one["seconds"] for one in found) for how, found in runs.items()}
-        for how, found in runs.items():
-            memory = max(one["anonymous_MB"] for one in found)
-            cpu = round(min(one["cpu"] for one in found), 1)
+                outcomes.append(run_process(task, "bench.blocks"))
+        seconds = {how: min(one["seconds"] for one in outcomes) for how, outcomes in runs.items()}
+        for how, outcomes in runs.items():
+            memory = max(one["anonymous_MB"] for one in outcomes)
+            cpu = round(min(one["cpu"] for one in outcomes), 1)
             words = {
                 "cpu_s": cpu,
                 "anonymous_MB": round(memory),
-                "error_percent": round(found[0]["error"], 2),
+                "error_percent": round(outcomes[0]["error"], 2),
             }
             report.add(f"{rows} rows, {NAMES.get(how, how)}", seconds[how], "s", **words)
             if how == "blocks":
@@ -160,7 +160,7 @@ def bench_blocks(options):
                 2,
                 at_most=True,
             )
-            errors = {how: found[0]["error"] for how, found in runs.items()}
+            errors = {how: outcomes[0]["error"] for how, outcomes in runs.items()}
             difference = abs(errors["blocks"] - errors["memory"])
             report.target(
                 f"{rows} rows, difference of the errors",

@@ -180,7 +180,7 @@ def bench_categories(options):
     errors = {}
     for case, parts in cases.items():
         for name, run in COMPETITORS.items():
-            found = []
+            trials = []
             for seed, ((X, y, X_test, y_test), columns) in enumerate(parts):
                 start = time.process_time()
                 try:
@@ -188,10 +188,10 @@ def bench_categories(options):
                 except ImportError as error:
                     entrants.absent[name] = str(error)
                     break
-                found.append([*quality(p, y_test), time.process_time() - start, size])
-            if not found:
+                trials.append([*quality(p, y_test), time.process_time() - start, size])
+            if not trials:
                 continue
-            error, loss, seconds, size = np.mean(found, axis=0)
+            error, loss, seconds, size = np.mean(trials, axis=0)
             errors[case, name] = error
             more = {
                 "log_loss": round(float(loss), 4),

@@ -44,9 +44,11 @@ def estimator(how, client, rounds, n_classes):
             "grow_policy": "lossguide",
             "learning_rate": RATE,
         }
-        found = xgboost.dask.DaskXGBClassifier(n_estimators=rounds, tree_method="hist", **options)
-        found.client = client
-        return found
+        classifier = xgboost.dask.DaskXGBClassifier(
+            n_estimators=rounds, tree_method="hist", **options
+        )
+        classifier.client = client
+        return classifier
     from pymcboost import dask
 
     options = {"max_leaf_nodes": LEAVES, "learning_rate": RATE, "random_state": 0, "client": client}
@@ -93,15 +95,15 @@ def work(how, workers, rows, rounds, folder, spec):
         begin = time.perf_counter()
         cpu = cpu_of_workers(client)
         model.fit(*parts)
-        found = {"seconds": time.perf_counter() - begin, "cpu": cpu_of_workers(client) - cpu}
+        measured = {"seconds": time.perf_counter() - begin, "cpu": cpu_of_workers(client) - cpu}
         if how == "XGBoost":
             labels = model.get_booster().inplace_predict(X[held]).argmax(axis=1)
         else:
             labels = model.to_local().predict(X[held])
-        found["error"] = float((labels != y[held]).mean())
-        found["sha256"] = hashlib.sha256(bytes_of(how, model)).hexdigest()
+        measured["error"] = float((labels != y[held]).mean())
+        measured["sha256"] = hashlib.sha256(bytes_of(how, model)).hexdigest()
     np.save(Path(folder, f"{how}-{workers}.npy"), labels)
-    return found
+    return measured
 
 
 @benchmark("dask")
@@ -121,10 +123,10 @@ def bench_dask(options):
         }
     )
     report.parameters |= {"LightGBM": lightgbm.__version__, "XGBoost": xgboost.__version__}
-    found = {(how, workers): [] for how in (OURS, VECTORS, *PEERS) for workers in WORKERS}
+    outcomes = {(how, workers): [] for how in (OURS, VECTORS, *PEERS) for workers in WORKERS}
     with tempfile.TemporaryDirectory(prefix="mcboost-dask-") as folder:
         for _ in range(options.repeat):
-            for how, workers in found:
+            for how, workers in outcomes:
                 task = {
                     "how": how,
                     "workers": workers,
@@ -132,7 +134,7 @@ def bench_dask(options):
                     "rounds": rounds,
                     "folder": folder,
                 }
-                found[how, workers].append(
+                outcomes[how, workers].append(
                     run_process({**task, "spec": {"threads": 1}}, "bench.dask")
                 )
         moved = {
@@ -143,8 +145,8 @@ def bench_dask(options):
             )
             for how in (OURS, VECTORS, *PEERS)
         }
-    seconds = {key: min(one["seconds"] for one in runs) for key, runs in found.items()}
-    for (how, workers), runs in found.items():
+    seconds = {key: min(one["seconds"] for one in runs) for key, runs in outcomes.items()}
+    for (how, workers), runs in outcomes.items():
         more = {
             "cpu_s": round(min(one["cpu"] for one in runs), 2),
             "error_percent": round(100 * runs[0]["error"], 2),
@@ -153,7 +155,7 @@ def bench_dask(options):
             f"{how}, {workers} worker{'s' * (workers > 1)}", seconds[how, workers], "s", **more
         )
     for how in (OURS, VECTORS, *PEERS):
-        files = {one["sha256"] for workers in WORKERS for one in found[how, workers]}
+        files = {one["sha256"] for workers in WORKERS for one in outcomes[how, workers]}
         report.add(
             f"{how}: models of 1 and 2 workers",
             len(files),
@@ -162,7 +164,7 @@ def bench_dask(options):
         )
     for how in PEERS:
         report.target(f"2 workers, {how} / {OURS}", seconds[how, 2] / seconds[OURS, 2], 1)
-    files = {one["sha256"] for workers in WORKERS for one in found[OURS, workers]}
+    files = {one["sha256"] for workers in WORKERS for one in outcomes[OURS, workers]}
     report.target(f"{OURS}: different models", len(files), 1, at_most=True, unit="")
     return report
 

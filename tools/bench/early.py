@@ -41,7 +41,7 @@ def bench_early(options):
             "changed": "labels of the test part",
         }
     )
-    found = {"certified": {}, "calibrated": {}}
+    parts_of_way = {"certified": {}, "calibrated": {}}
     for name in options.data or options.size(SETS[:1], SETS):
         X, codes, X_test, _ = coded(tree_data(name, options))
         for way, draws in (("certified", 1), ("calibrated", options.size(1, DRAWS))):
@@ -54,15 +54,15 @@ def bench_early(options):
                 model = trained(X[rows], codes[rows], rounds)
                 model = model.with_early_exit(way, X[held], rate=options.size(10 * RATE, RATE))
                 parts.append(measured(model, way, X_test, options=options))
-            found[way][name] = together(parts)
+            parts_of_way[way][name] = together(parts)
             report.rows.append(
                 {
                     "what": f"{name}: {way}, time / that of all learners",
                     "unit": "x",
-                    **found[way][name],
+                    **parts_of_way[way][name],
                 }
             )
-    judge(report, found)
+    judge(report, parts_of_way)
     return report
 
 
@@ -106,9 +106,11 @@ def together(parts):
     return result | {"fewer": 1 / (1 - result["skipped_%"] / 100)}
 
 
-def judge(report, found):
+def judge(report, parts_of_way):
     """Hold the figures against what they are to reach."""
-    certified, calibrated = (list(found[way].values()) for way in ("certified", "calibrated"))
+    certified, calibrated = (
+        list(parts_of_way[way].values()) for way in ("certified", "calibrated")
+    )
     report.target(
         "certified: labels changed",
         sum(row["changed"] for row in certified),

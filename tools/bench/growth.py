@@ -64,22 +64,27 @@ def bench_growth(options):
     for name, params in VARIANTS.items():
         for n_classes in options.size((10, 100), CLASSES):
             what = f"K={n_classes}, {name}"
-            found = run_process({**common, "classes": n_classes, "params": params}, "bench.growth")
-            if "refused" in found:
-                report.notes.append(f"{what}: refused, {found['refused']}")
+            outcome = run_process(
+                {**common, "classes": n_classes, "params": params}, "bench.growth"
+            )
+            if "refused" in outcome:
+                report.notes.append(f"{what}: refused, {outcome['refused']}")
                 continue
-            cpu[name, n_classes] = found["cpu"]
+            cpu[name, n_classes] = outcome["cpu"]
             report.add(
-                what, found.pop("seconds"), "s", **{key: round(v, 3) for key, v in found.items()}
+                what,
+                outcome.pop("seconds"),
+                "s",
+                **{key: round(v, 3) for key, v in outcome.items()},
             )
             if n_classes in TIMES:
-                times = found["cpu"] / cpu[name, CLASSES[0]]
+                times = outcome["cpu"] / cpu[name, CLASSES[0]]
                 report.target(
                     f"{what}: CPU time by that of K=10", times, TIMES[n_classes], at_most=True
                 )
             if n_classes == CLASSES[-1]:
                 report.target(
-                    f"{what}: memory", found["grown_MB"], MOST_MB, at_most=True, unit="MB"
+                    f"{what}: memory", outcome["grown_MB"], MOST_MB, at_most=True, unit="MB"
                 )
     return report
 

@@ -97,14 +97,14 @@ def bench_delicious(options):
     }
     runs["prior"] = lambda: prior
     runs["logistic regression"] = lambda: logistic_regression(X, Y, test)
-    found = {}
+    figures_of_library = {}
     for name, run in runs.items():
         begin = time.perf_counter()
         cpu = time.process_time()
         P = run()
         seconds, cpu = time.perf_counter() - begin, time.process_time() - cpu
-        found[name] = figures(Y_test, P)
-        report.add(name, seconds, "s", cpu=cpu, **found[name])
+        figures_of_library[name] = figures(Y_test, P)
+        report.add(name, seconds, "s", cpu=cpu, **figures_of_library[name])
     report.notes += [
         f"cross-entropy of {name}, as published: {value}" for name, value in PUBLISHED.items()
     ]
@@ -112,7 +112,7 @@ def bench_delicious(options):
         report.add(f"file of {name}", len(one.model_.to_bytes()) / 1e6, "MB")
     report.target(
         "cross-entropy",
-        found["vector trees"]["cross_entropy"],
+        figures_of_library["vector trees"]["cross_entropy"],
         CROSS_ENTROPY,
         at_most=True,
         unit="",

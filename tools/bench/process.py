@@ -34,7 +34,7 @@ def work(task):
     timing = Timing()
     timing.run(lambda: peers.fit(spec, X, codes, n_classes=n_classes))
     model = timing.value
-    found = {
+    measured = {
         **timing.taken,
         "peak_MB": memory_mb()[1],
         "rounds": model.rounds,
@@ -42,11 +42,11 @@ def work(task):
     }
     if task["errors"]:
         X_test, truth = np.load(folder / "X_test.npy"), np.load(folder / "codes_test.npy")
-        found["errors"] = [error_percent(truth, predicted) for predicted in model.staged(X_test)]
-        found["error"] = error_percent(truth, model.predict(X_test))
+        measured["errors"] = [error_percent(truth, predicted) for predicted in model.staged(X_test)]
+        measured["error"] = error_percent(truth, model.predict(X_test))
         if task["sizes"]:
-            found["sizes"] = file_sizes(model, X_test, truth)
-    return found
+            measured["sizes"] = file_sizes(model, X_test, truth)
+    return measured
 
 
 def file_sizes(fitted, X, truth):
@@ -59,10 +59,10 @@ def file_sizes(fitted, X, truth):
         import pymcboost
 
         fitted.model.save(path)
-        found = {"file_bytes": path.stat().st_size}
+        sizes = {"file_bytes": path.stat().st_size}
         fitted.model.save(path, leaves="float16")
         error = error_percent(truth, pymcboost.load_model(path).predict(X))
-        return {**found, "file_bytes_16": path.stat().st_size, "error_16": round(error, 3)}
+        return {**sizes, "file_bytes_16": path.stat().st_size, "error_16": round(error, 3)}
 
 
 def start(task, module="bench.process", prefix=()):
@@ -118,14 +118,14 @@ class Outcome:
     def best(self):
         return self.timing.best
 
-    def add(self, found):
-        self.timing.seconds.append(found["seconds"])
-        self.timing.cpu.append(found["cpu"])
+    def add(self, measured):
+        self.timing.seconds.append(measured["seconds"])
+        self.timing.cpu.append(measured["cpu"])
         for key in ("peak_MB", "grown_MB"):
-            self.memory[key] = max(self.memory.get(key, 0.0), found[key])
+            self.memory[key] = max(self.memory.get(key, 0.0), measured[key])
         for key in ("rounds", "trees", "errors", "error"):
-            setattr(self, key, found.get(key, getattr(self, key)))
-        self.sizes |= found.get("sizes", {})
+            setattr(self, key, measured.get(key, getattr(self, key)))
+        self.sizes |= measured.get("sizes", {})
 
     def row(self, what):
         options = {"rounds": self.rounds, "trees": self.trees}
@@ -161,7 +161,7 @@ def race_processes(folder, competitors, repeat, errors=True, failed=None, sizes=
     -------
     dict of str to Outcome
     """
-    found = {}
+    outcomes = {}
     running = dict(competitors)
     for turn in range(repeat):
         for name, spec in list(running.items()):
@@ -172,23 +172,23 @@ def race_processes(folder, competitors, repeat, errors=True, failed=None, sizes=
                 "sizes": sizes,
             }
             try:
-                found.setdefault(name, Outcome()).add(run_process(task))
+                outcomes.setdefault(name, Outcome()).add(run_process(task))
             except RuntimeError as error:
                 failed[name] = str(error)
                 del running[name]
-                if not found[name].timing.seconds:
-                    del found[name]
+                if not outcomes[name].timing.seconds:
+                    del outcomes[name]
         if turn == 0:
-            kept = {best_variant(found, name.partition(" | ")[0])[0] for name in running}
+            kept = {best_variant(outcomes, name.partition(" | ")[0])[0] for name in running}
             running = {name: spec for name, spec in running.items() if name in kept}
-    return found
+    return outcomes
 
 
-def best_variant(found, stem):
+def best_variant(outcomes, stem):
     """The fastest of the competitors of one stem, as (name, outcome), or (None, None)."""
-    names = [name for name in found if name.partition(" | ")[0] == stem]
-    name = min(names, key=lambda name: found[name].best, default=None)
-    return name, found.get(name)
+    names = [name for name in outcomes if name.partition(" | ")[0] == stem]
+    name = min(names, key=lambda name: outcomes[name].best, default=None)
+    return name, outcomes.get(name)
 
 
 class Field:

@@ -58,7 +58,7 @@ def bench_rows(options):
                         cold,
                         threads,
                     ]
-                    found = run_c(
+                    measured = run_c(
                         "score_latency.c",
                         folder,
                         flags,
@@ -67,8 +67,8 @@ def bench_rows(options):
                     )
                     what = f"{name}, {build}: {'cold, ' if cold else ''}{group} a call"
                     what += f", {threads} threads" * (threads > 1)
-                    call = row_of(what, found["ns"])
-                    empty = row_of(f"{what}, empty", found["empty"])
+                    call = row_of(what, measured["ns"])
+                    empty = row_of(f"{what}, empty", measured["empty"])
                     report.rows += [call, empty]
                     if build == "-O2" or cold or threads > 1 or group not in (1, 8):
                         continue
@@ -110,7 +110,7 @@ def rows_of_defaults(options):
             model.save(saved)
             write_rows(stored, np.ascontiguousarray(X_test[:1024], np.float32))
             words = [options.size(2, 40), saved, stored, 1, 0, 1]
-            found = run_c(
+            measured = run_c(
                 "score_latency.c",
                 folder,
                 BUILDS[build],
@@ -118,8 +118,8 @@ def rows_of_defaults(options):
                 libraries=("-lm", "-lpthread"),
             )
         what = f"{name}, {build}, defaults: 1 a call"
-        call = row_of(what, found["ns"])
-        empty = row_of(f"{what}, empty", found["empty"])
+        call = row_of(what, measured["ns"])
+        empty = row_of(f"{what}, empty", measured["empty"])
         ensemble = model.ensemble
         call |= {
             "trees": model.n_learners,

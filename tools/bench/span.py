@@ -84,17 +84,17 @@ class Tree:
 
     def order(self):
         """Splits in best-first order."""
-        heap, found = [(-self.gain[0], 0, 0)], []
+        heap, split_nodes = [(-self.gain[0], 0, 0)], []
         number = 1
-        while heap and len(found) < self.most_leaves - 1:
+        while heap and len(split_nodes) < self.most_leaves - 1:
             _, _, node = heapq.heappop(heap)
             if self.left[node] < 0:
                 continue
-            found.append(node)
+            split_nodes.append(node)
             for child in (self.left[node], self.right[node]):
                 heapq.heappush(heap, (-self.gain[child], number, child))
                 number += 1
-        return found
+        return split_nodes
 
 
 @dataclass(frozen=True)
@@ -350,28 +350,28 @@ def leaf_values(tree, shape, costs, threads, pool):
     if threads == 1 or not parts.any():
         return job((cost * rows).tolist(), threads, pool, asleep=True)
     large = np.repeat(cost * rows[parts > 0] / parts[parts > 0], parts[parts > 0])
-    found = job(large.tolist(), threads, pool, asleep=True)
-    return found + job((cost * rows * (parts == 0)).tolist(), threads, pool)
+    seconds = job(large.tolist(), threads, pool, asleep=True)
+    return seconds + job((cost * rows * (parts == 0)).tolist(), threads, pool)
 
 
 def schedule(tree, shape, costs, threads, pool):
     """{part: seconds} of one tree by so many threads."""
-    found = {
+    seconds_of_part = {
         PASSES[name]: job(
             equal(cost * shape.rows, pieces_of(shape.rows, PASS_ROWS)), threads, pool, asleep=True
         )
         for name, cost in costs.passes.items()
     }
-    found |= grow(tree, shape, costs, threads=threads, pool=pool)
-    found[LEAF_VALUES] = leaf_values(tree, shape, costs, threads=threads, pool=pool)
-    found["Python between kernels"] = costs.python
-    return found
+    seconds_of_part |= grow(tree, shape, costs, threads=threads, pool=pool)
+    seconds_of_part[LEAF_VALUES] = leaf_values(tree, shape, costs, threads=threads, pool=pool)
+    seconds_of_part["Python between kernels"] = costs.python
+    return seconds_of_part
 
 
 def mean_schedule(trees, shape, costs, threads, pool):
     """The mean of several trees."""
-    found = [schedule(tree, shape, costs, threads=threads, pool=pool) for tree in trees]
-    return {part: sum(one[part] for one in found) / len(found) for part in found[0]}
+    schedules = [schedule(tree, shape, costs, threads=threads, pool=pool) for tree in trees]
+    return {part: sum(one[part] for one in schedules) / len(schedules) for part in schedules[0]}
 
 
 def fill_bytes(trees, shape):
@@ -392,13 +392,13 @@ def rows_of_covtype(n):
     X = np.concatenate([X, more])[order].astype(np.float32)
     codes = np.concatenate([codes, more_codes])[order]
     place = np.arange(n) % len(codes)
-    found = X[place]
+    rows = X[place]
     numbers = np.flatnonzero([len(np.unique(X[:2000, f])) > 2 for f in range(X.shape[1])])
     noise = (
         0.05 * X[:, numbers].std(axis=0) * rng.standard_normal((max(n - len(X), 0), len(numbers)))
     )
-    found[len(X) :, numbers] += np.rint(noise).astype(np.float32)
-    return found, codes[place]
+    rows[len(X) :, numbers] += np.rint(noise).astype(np.float32)
+    return rows, codes[place]
 
 
 def cpu(function, *arguments, **options):
@@ -549,9 +549,9 @@ def grown_as(recording, number, leaves, share, repeat):
     bounds = (*bounds[:-1], 0.0)  # without pruning
     seconds = []
     for _ in range(repeat + 1):
-        taken, found = cpu(grower.grow, A, key, *bounds)
+        taken, tree = cpu(grower.grow, A, key, *bounds)
         seconds.append(taken)
-    return min(seconds), tuple(np.array(found[j]) for j in (3, 4, 6))
+    return min(seconds), tuple(np.array(tree[j]) for j in (3, 4, 6))
 
 
 def grow_costs(recording, numbers, share, most_leaves, rows, drawn, repeat):
@@ -578,10 +578,10 @@ def grow_costs(recording, numbers, share, most_leaves, rows, drawn, repeat):
                 lines.append([rows, n[large].sum(), n[~large].sum(), undrawn, splits])
                 seconds.append(taken)
     weight = 1 / np.array(seconds)
-    found, _ = nnls(np.array(lines) * weight[:, None], np.ones(len(lines)))
-    off = np.array(lines) @ found * weight - 1
+    costs, _ = nnls(np.array(lines) * weight[:, None], np.ones(len(lines)))
+    off = np.array(lines) @ costs * weight - 1
     names = ("start", "large", "small", "route", "split")
-    return dict(zip(names, found.tolist(), strict=True)), trees, float(np.sqrt(np.mean(off**2)))
+    return dict(zip(names, costs.tolist(), strict=True)), trees, float(np.sqrt(np.mean(off**2)))
 
 
 class Library:
@@ -601,11 +601,11 @@ class Library:
 
     def nanoseconds(self, name, n, jobs):
         """Those of each of so many jobs."""
-        found = np.zeros(jobs)
+        starts = np.zeros(jobs)
         getattr(self.library, name)(
-            ctypes.c_long(n), ctypes.c_long(jobs), found.ctypes.data_as(ctypes.c_void_p)
+            ctypes.c_long(n), ctypes.c_long(jobs), starts.ctypes.data_as(ctypes.c_void_p)
         )
-        return found
+        return starts
 
 
 # -- benchmark -----------------------------------------------------------------------------------
@@ -621,13 +621,13 @@ def pool_of(library, quick):
 
     turns = 100
     line = best("pool_turns", turns, 400, 0) / (2 * turns)
-    found = Pool(
+    free_pool = Pool(
         hand_over=1e-9 * best("pool_meet", 0, 3000, 10),
         wake=1e-9 * best("pool_meet", 200_000, 400, 0),
         lock=1e-9 * 2 * max(line, FAR_LINE),
         piece=1e-9 * best("pool_empty", 1024, 1000, 10) / 1024,
     )
-    return found, 1e-9 * line, 1e-9 * best("pool_merge", 8192, 1000, 10) / 8192
+    return free_pool, 1e-9 * line, 1e-9 * best("pool_merge", 8192, 1000, 10) / 8192
 
 
 def measured(X, y, rounds, repeat):
@@ -657,9 +657,9 @@ def two_threads(X, y, rounds, repeat):
     """
     runs = {n: [] for n in (1, 2)}
     for _ in range(repeat):
-        for n, found in runs.items():
-            found.append(fitted(X, y, rounds, threads=n).busier)
-    one, two = (np.array(found) for found in runs.values())
+        for n, busy_times in runs.items():
+            busy_times.append(fitted(X, y, rounds, threads=n).busier)
+    one, two = (np.array(busy_times) for busy_times in runs.values())
     return tuple(float(np.mean(x)) for x in (one, two, one.min(axis=0), two.min(axis=0)))
 
 

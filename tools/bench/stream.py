@@ -33,15 +33,15 @@ def latencies(model, lines, option):
         answers = os.fdopen(os.dup(process.stdout.fileno()), "rb")
         if option:
             answers.readline()
-        found = []
+        seconds = []
         for line in lines:
             begin = time.perf_counter()
             process.stdin.write(line.encode() + b"\n")
             assert answers.readline()
-            found.append(time.perf_counter() - begin)
+            seconds.append(time.perf_counter() - begin)
         process.stdin.close()
         answers.close()
-    return found[len(found) // 10 :]  # the first ones load what later ones have
+    return seconds[len(seconds) // 10 :]  # the first ones load what later ones have
 
 
 @benchmark("stream")
@@ -62,14 +62,16 @@ def bench_stream(options):
         ):
             estimator.fit(X, y).save(Path(folder, "model"))
             for option in ([], ["-b", "1"]):
-                found = 1e6 * np.sort(latencies(Path(folder, "model"), lines[:n], option))
+                microseconds = 1e6 * np.sort(latencies(Path(folder, "model"), lines[:n], option))
                 what = f"{name}{', ' * bool(option)}{' '.join(option)}"
                 report.add(
                     what,
-                    found[len(found) // 2],
+                    microseconds[len(microseconds) // 2],
                     "us",
-                    p99=found[int(0.99 * len(found))],
-                    longest=found[-1],
+                    p99=microseconds[int(0.99 * len(microseconds))],
+                    longest=microseconds[-1],
                 )
-                report.target(what, found[len(found) // 2] / 1000, 1, at_most=True, unit="ms")
+                report.target(
+                    what, microseconds[len(microseconds) // 2] / 1000, 1, at_most=True, unit="ms"
+                )
     return report

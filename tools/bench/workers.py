@@ -53,17 +53,17 @@ def work(name, rows, rounds, spec, as_worker):
     start = time.perf_counter()
     cpu = time.process_time()
     model.fit(X, y, comm=workers)
-    found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
+    measured = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
     leaves = float(np.mean(model.history_.get("n_leaves", 0)))
-    found |= {
+    measured |= {
         "sums": workers.n_sums,
         "MB": workers.n_bytes / 1e6,
         "leaves": leaves,
         "rows": len(part),
     }
-    found["sha256"] = hashlib.sha256(model.model_.to_bytes()).hexdigest()
+    measured["sha256"] = hashlib.sha256(model.model_.to_bytes()).hexdigest()
     if comm.rank == 0:
-        print(json.dumps(found))
+        print(json.dumps(measured))
 
 
 @benchmark("workers")
@@ -84,25 +84,29 @@ def of_data(report, name, options):
     what = f"{name}, {rounds} rounds of {estimator}"
     runs = {how: [] for how in (FIRST, *ways)}
     for _ in range(options.repeat):
-        for how, found in runs.items():
+        for how, outcomes in runs.items():
             processes, threads, as_worker = HOW[how]
             task = {"name": name, "rows": rows, "rounds": rounds, "spec": {"threads": threads}}
             task["as_worker"] = as_worker
-            found.append(run_process(task, "bench.workers", prefix=mpiexec(processes)))
-    seconds = {how: min(one["seconds"] for one in found) for how, found in runs.items()}
-    for how, found in runs.items():
-        more = {"sums_a_round": found[0]["sums"] / rounds, "MB_a_round": found[0]["MB"] / rounds}
+            outcomes.append(run_process(task, "bench.workers", prefix=mpiexec(processes)))
+    seconds = {how: min(one["seconds"] for one in outcomes) for how, outcomes in runs.items()}
+    for how, outcomes in runs.items():
         more = {
-            key: round(value, 3) for key, value in (more | {"leaves": found[0]["leaves"]}).items()
+            "sums_a_round": outcomes[0]["sums"] / rounds,
+            "MB_a_round": outcomes[0]["MB"] / rounds,
         }
-        report.add(f"{what}: {how}", seconds[how], "s", **more, rows=found[0]["rows"])
+        more = {
+            key: round(value, 3)
+            for key, value in (more | {"leaves": outcomes[0]["leaves"]}).items()
+        }
+        report.add(f"{what}: {how}", seconds[how], "s", **more, rows=outcomes[0]["rows"])
     for how, bound in ways.items():
         if bound:
             report.target(
                 f"{name}: {how} / {FIRST}", seconds[how] / seconds[FIRST], bound, at_most=True
             )
-    alike = [found for how, found in runs.items() if how != FIRST or AS_WORKER not in ways]
-    files = {one["sha256"] for found in alike for one in found}
+    alike = [outcomes for how, outcomes in runs.items() if how != FIRST or AS_WORKER not in ways]
+    files = {one["sha256"] for outcomes in alike for one in outcomes}
     report.target(f"{name}: different models", len(files), 1, at_most=True, unit="")
 
 

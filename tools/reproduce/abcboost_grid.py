@@ -83,11 +83,14 @@ def plan(options, journal):
 
 def wrong_by_cell(frame, rounds):
     """{(leaves, rate, method): (wrong test rows at the end, rounds fitted)} of the trainings with so many rounds."""
-    found = {}
+    errors_of_cell = {}
     for row in frame[frame["rounds"] == rounds].to_dict("records"):
         curve = curve_of(row)
-        found[row["leaves"], row["rate"], row["method"]] = curve[max(curve)], row["rounds_fitted"]
-    return found
+        errors_of_cell[row["leaves"], row["rate"], row["method"]] = (
+            curve[max(curve)],
+            row["rounds_fitted"],
+        )
+    return errors_of_cell
 
 
 def printed(leaves, rate, method):
@@ -97,7 +100,7 @@ def printed(leaves, rate, method):
 
 def claims(wrong):
     """{(better, worse): (cells where it is so, cells)} of counts by (leaves, rate, method)."""
-    found = {}
+    counts = {}
     for better, worse in CLAIMS:
         cells = [
             wrong[leaves, rate, better] < wrong[leaves, rate, worse]
@@ -105,8 +108,8 @@ def claims(wrong):
             if method == better and (leaves, rate, worse) in wrong
         ]
         if cells:
-            found[better, worse] = sum(cells), len(cells)
-    return found
+            counts[better, worse] = sum(cells), len(cells)
+    return counts
 
 
 def text(frame):
@@ -168,19 +171,19 @@ def values(frame):
     """What sentences say about the grid."""
     grid = {cell: wrong for cell, (wrong, _) in wrong_by_cell(frame, ROUNDS).items()}
     end = {cell: wrong for cell, (wrong, _) in wrong_by_cell(frame, MOST_ROUNDS).items()}
-    found = {}
+    texts = {}
     for (better, worse), (good, cells) in claims(grid).items():
-        found[f"{better}-{worse}"] = f"{good} of {cells}"
+        texts[f"{better}-{worse}"] = f"{good} of {cells}"
     for name, cells in (("grid", grid), ("end", end)):
         for method in METHODS:
             of_method = [wrong for (_, _, m), wrong in cells.items() if m == method]
             if of_method:
-                found[f"{name}-{method}"] = span(of_method, "{:,}")
+                texts[f"{name}-{method}"] = span(of_method, "{:,}")
     if end:
         distances = [100 * (wrong / printed(*cell) - 1) for cell, wrong in end.items()]
-        found["distance"] = span(distances, "{:+.1f}")
-        found["within"] = f"{sum(abs(one) <= 3 for one in distances)} of {len(distances)}"
-    return found
+        texts["distance"] = span(distances, "{:+.1f}")
+        texts["within"] = f"{sum(abs(one) <= 3 for one in distances)} of {len(distances)}"
+    return texts
 
 
 RESULTS = Results(

@@ -139,7 +139,7 @@ def fit_candidate(unit):
     """Cross-validation of one candidate: log loss as trained and at its best temperature, error, CPU seconds."""
     X, y = part_of(unit["data"], unit["rows"])
     method = unit["method"]
-    found = []
+    folds = []
     begin = time.perf_counter()
     for fold in range(FOLDS):
         train, held = fold_rows(y, fold, FOLDS)
@@ -159,9 +159,9 @@ def fit_candidate(unit):
         cpu = time.process_time() - cpu
         models = model, model.calibrated(X[held], y[held])
         raw, best = (measures_of(one.predict_proba(X[held]), y[held]) for one in models)
-        found.append((best["log_loss"], raw["log_loss"], raw["error"], cpu))
+        folds.append((best["log_loss"], raw["log_loss"], raw["error"], cpu))
     means = dict(
-        zip(MEASURES, (round(float(mean), 5) for mean in np.mean(found, axis=0)), strict=True)
+        zip(MEASURES, (round(float(mean), 5) for mean in np.mean(folds, axis=0)), strict=True)
     )
     return {**unit, **means, "seconds": round(time.perf_counter() - begin, 3)}
 

@@ -175,7 +175,7 @@ def _is_named(options, row):
 
 def compare(what, kept, now, tolerance):
     """Print a comparison of the texts of some columns; 1 if a number differs by more than ``tolerance`` percent."""
-    found = []
+    differences = []
     differs = False
     for name, text in kept.items():
         numbers = [typed_text(one) for one in (text, now[name])]
@@ -186,8 +186,8 @@ def compare(what, kept, now, tolerance):
             )
             differs |= not close
             words = f" now {now[name]} ({'close' if close else 'DIFFERS'})"
-        found.append(f"{name} {text}{words}")
-    print(f"{what}: {', '.join(found)}")
+        differences.append(f"{name} {text}{words}")
+    print(f"{what}: {', '.join(differences)}")
     return int(differs)
 
 

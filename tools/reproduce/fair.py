@@ -233,13 +233,13 @@ def grids(frame):
 
 def tempered(numbers, methods):
     """The same measures with the temperature of the folds, or with the method's own."""
-    found = dict(numbers)
+    tempered_numbers = dict(numbers)
     own = [method for method in methods if method in CALIBRATED]
     for name in ("log_loss", "calibration_error"):
-        found[name] = numbers[f"fold_{name}"].copy()
-        found[name][own] = numbers[name][own]
-    found["cpu"] = numbers["cpu"] + numbers["fold_cpu"].fillna(0.0)
-    return found
+        tempered_numbers[name] = numbers[f"fold_{name}"].copy()
+        tempered_numbers[name][own] = numbers[name][own]
+    tempered_numbers["cpu"] = numbers["cpu"] + numbers["fold_cpu"].fillna(0.0)
+    return tempered_numbers
 
 
 def summary(numbers, methods, ranked, reference):
@@ -402,32 +402,32 @@ def values_of(frame):
     if len(losses) < 2 or not {"vector", "vector-raw"} <= set(ranked):
         return {}
     with_temperature = tempered(numbers, methods)["log_loss"]
-    found = {"sets": str(len(losses))}
+    texts = {"sets": str(len(losses))}
     large = numbers["n_train"]["vector"] >= LARGE
     for method in methods:
         there = losses[method].notna()
         ours = losses["vector"][there]
-        found[f"{method}-raw"] = f"{geometric(losses[method][there] / ours):.2f}"
-        found[f"{method}-tempered"] = f"{geometric(with_temperature[method][there] / ours):.2f}"
-        found[f"{method}-p"] = p_of(with_temperature[there], method, "vector")
-        found[f"{method}-p-raw"] = p_of(losses[there], method, "vector-raw")
-        found[f"{method}-against-raw"] = (
+        texts[f"{method}-raw"] = f"{geometric(losses[method][there] / ours):.2f}"
+        texts[f"{method}-tempered"] = f"{geometric(with_temperature[method][there] / ours):.2f}"
+        texts[f"{method}-p"] = p_of(with_temperature[there], method, "vector")
+        texts[f"{method}-p-raw"] = p_of(losses[there], method, "vector-raw")
+        texts[f"{method}-against-raw"] = (
             f"{geometric((losses[method] / losses['vector-raw'])[there]):.2f}"
         )
-        found[f"{method}-p-as-it-comes"] = p_of(losses[there], method, "vector")
-        found[f"{method}-p-error"] = p_of(numbers["error"][there], method, "vector")
-        found[f"{method}-sets"] = str(there.sum())
+        texts[f"{method}-p-as-it-comes"] = p_of(losses[there], method, "vector")
+        texts[f"{method}-p-error"] = p_of(numbers["error"][there], method, "vector")
+        texts[f"{method}-sets"] = str(there.sum())
         for form, table in (("raw", losses), ("tempered", with_temperature)):
             ratio = (table[method] / losses["vector"])[there & large]
-            found[f"{method}-{form}-large"] = f"{geometric(ratio):.2f}" if len(ratio) else "-"
+            texts[f"{method}-{form}-large"] = f"{geometric(ratio):.2f}" if len(ratio) else "-"
             others = ratio[ratio.index != "car"]
-            found[f"{method}-{form}-others"] = f"{geometric(others):.2f}" if len(others) else "-"
+            texts[f"{method}-{form}-others"] = f"{geometric(others):.2f}" if len(others) else "-"
     boosters = [method for method in ranked if method in BOOSTERS]
     best_form = with_temperature[boosters].combine(losses[boosters], np.minimum)
     best = min(boosters, key=lambda method: geometric(best_form[method] / losses["vector"]))
     raw_peers = geometric(losses[boosters].min(axis=1) / losses["vector"])
     raw = [method for method in ranked if method not in CALIBRATED]
-    return found | {
+    return texts | {
         "ranks-raw": first_ranks(losses, raw),
         "ranks": first_ranks(with_temperature, ranked),
         "ranks-error": first_ranks(

@@ -87,7 +87,7 @@ def exact_paths(loss, H, y, gammas):
         return np.log(value), np.concatenate([gradient.ravel(), -gradient.ravel()]) / value
 
     for gamma in gammas:
-        found = minimize(
+        optimum = minimize(
             objective,
             w,
             jac=True,
@@ -100,7 +100,7 @@ def exact_paths(loss, H, y, gammas):
             },
             options={"maxiter": 1000, "ftol": 1e-14},
         )
-        w = np.clip(found.x, 0.0, None)
+        w = np.clip(optimum.x, 0.0, None)
         _, gradient = objective(w)
         # At the optimum every coefficient in use has the steepest slope: gap = <gradient, w> - gamma * min(gradient).
         gap = gradient @ w - gamma * min(gradient.min(), 0.0)

@@ -137,14 +137,16 @@ def text(frame):
         for data in SETS:
             for scaling in ("yes", "no"):
                 of_cell = select(shown, kernel=kernel, data=data, scaled=scaling)
-                found = {m: rows for m in METHODS if len(rows := select(of_cell, method=m))}
-                if not found:
+                rows_of_method = {
+                    m: rows for m in METHODS if len(rows := select(of_cell, method=m))
+                }
+                if not rows_of_method:
                     continue
                 printed = PUBLISHED.get((data, kernel))
-                best = min(rows["error"].mean() for rows in found.values())
+                best = min(rows["error"].mean() for rows in rows_of_method.values())
                 verdict = f"{best / printed['hinge']:.3f}" if printed else ""
                 paper = f"{printed['hinge']:.2f}" if printed else ""
-                cells = [_shown(found[m]) if m in found else "" for m in METHODS]
+                cells = [_shown(rows_of_method[m]) if m in rows_of_method else "" for m in METHODS]
                 lines.append([data, kernel, scaling, paper, *cells, verdict])
     header = ["data", "kernel", "scaled", "paper", *METHODS, "best of ours / paper"]
     return (
@@ -185,7 +187,7 @@ def values(frame):
     }
     cells = shown[shown["scaled"] == "yes"].drop_duplicates(["data", "kernel", "method"])
     highest = (cells["C"] == VALUES_OF_C[-1]).sum()
-    found = {
+    texts = {
         "reached": f"{sum(one <= 1 for one in best.values())} of {len(best)}",
         "worst": f"{100 * (max(best.values()) - 1):.1f}",
         "two-svms-within": f"{100 * (max(two_svms.values()) - 1):.1f}",
@@ -195,7 +197,7 @@ def values(frame):
         "vowel-as-is": f"{min(mean[key] for key in mean if key[:3] == ('vowel', 'perceptron', 'no')):.2f}",
         "vowel-paper": f"{PUBLISHED['vowel', 'perceptron']['hinge']:.2f}",
     }
-    return found | {
+    return texts | {
         "half-a-row": f"{VALUES_OF_C[-1] / cells[cells['data'] == 'pendigits']['n_train'].iloc[0]:.1f}"
     }
 

@@ -269,19 +269,19 @@ def _shown(errors):
 
 def columns_values(frame):
     """What sentences say about the other columns: errors, and the largest distance of one-vs-one, features scaled."""
-    found, distances = {}, []
+    texts, distances = {}, []
     for (data, kernel), printed in PUBLISHED.items():
         for method in METHODS[:5]:
             for scaling, suffix in (("yes", ""), ("no", "-as-is")):
                 errors = errors_of(frame, data=data, kernel=kernel, scaled=scaling, method=method)
                 if not len(errors):
                     continue
-                found[f"{data}-{kernel}-{method}{suffix}"] = f"{np.mean(errors):.2f}"
+                texts[f"{data}-{kernel}-{method}{suffix}"] = f"{np.mean(errors):.2f}"
                 if (method, scaling) == ("one-vs-one", "yes"):
                     distances.append(abs(float(np.mean(errors)) - printed[method]))
     if distances:
-        found["one-vs-one-within"] = f"{max(distances):.2f}"
-    return found
+        texts["one-vs-one-within"] = f"{max(distances):.2f}"
+    return texts
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def compared(frame, ours="hinge"):
     The p-value is that of the test against ``ours``, of the repeats that both have, and the difference is the mean of
     errors less ours there; both are None for ``ours``, and for a single repeat.
     """
-    found = {}
+    comparisons = {}
     for protocol, (_, _, rounds, kernels, sets) in PROTOCOLS.items():
         for data in sets:
             for kernel in kernels:
@@ -320,11 +320,11 @@ def compared(frame, ours="hinge"):
                         columns[method] = rows.set_index("repeat")["error"]
                 if ours not in columns:
                     continue
-                found[protocol, data, kernel] = {
+                comparisons[protocol, data, kernel] = {
                     method: (errors.to_numpy(), *_against(errors, columns[ours], method == ours))
                     for method, errors in columns.items()
                 }
-    return found
+    return comparisons
 
 
 def _against(errors, ours, same):
@@ -334,10 +334,10 @@ def _against(errors, ours, same):
     return paired_test(ours[both], errors[both]), float((errors[both] - ours[both]).mean())
 
 
-def verdicts(found, method):
+def verdicts(comparisons, method):
     """(cells where HingeBoost.OC is better than a method, where it is worse, all cells), at the level of the tests."""
     better = worse = cells = 0
-    for columns in found.values():
+    for columns in comparisons.values():
         if method not in columns or columns[method][1] is None:
             continue
         _, p, difference = columns[method]
@@ -349,8 +349,8 @@ def verdicts(found, method):
 
 def paired_text(frame):
     """Errors, and p-values of paired t-tests against HingeBoost.OC."""
-    found, lines = compared(frame), []
-    for (protocol, data, kernel), columns in found.items():
+    comparisons, lines = compared(frame), []
+    for (protocol, data, kernel), columns in comparisons.items():
         cells = []
         for method in METHODS:
             errors, p, _ = columns.get(method, ((), None, None))
@@ -358,7 +358,7 @@ def paired_text(frame):
         lines.append([protocol, data, kernel, *cells])
     total = []
     for method in METHODS[:-1]:
-        better, worse, cells = verdicts(found, method)
+        better, worse, cells = verdicts(comparisons, method)
         total.append(f"{better} / {worse} / {cells - better - worse}")
     lines.append(["better / worse / level", "", "", *total, ""])
     return (
@@ -390,19 +390,23 @@ def paired_page(frame):
 
 def paired_values(frame):
     """What sentences say about the tests."""
-    found, values = compared(frame), {}
+    comparisons, values = compared(frame), {}
     for method in METHODS[:-1]:
         for kernel in KERNELS:
-            cells = {cell: columns for cell, columns in found.items() if cell[2] == kernel}
+            cells = {cell: columns for cell, columns in comparisons.items() if cell[2] == kernel}
             better, worse, n = verdicts(cells, method)
             values[f"{method}-{kernel}-better"] = f"{better} of {n}"
             values[f"{method}-{kernel}-worse"] = f"{worse} of {n}"
     repeats = [
-        len(columns["adaboost-erp"][0]) for columns in found.values() if "adaboost-erp" in columns
+        len(columns["adaboost-erp"][0])
+        for columns in comparisons.values()
+        if "adaboost-erp" in columns
     ]
     if repeats:
         values["adaboost-erp-repeats"] = span(repeats)
-    p = [one for columns in found.values() for _, one, _ in columns.values() if one is not None]
+    p = [
+        one for columns in comparisons.values() for _, one, _ in columns.values() if one is not None
+    ]
     if p:
         values["p"] = span(p, "{:.2g}")
     return values

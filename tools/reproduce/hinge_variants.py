@@ -105,9 +105,9 @@ def plan(options, journal, choices):
                 yield 0, [{**cell, **unit} for unit in others], f"other C of {title}"
 
 
-def found_in(frame):
+def cells_of_frame(frame):
     """{(data, kernel, scaling, method): (C, mean, standard deviation, least error of any C or None)}."""
-    found = {}
+    cells = {}
     for (data, kernel), (scalings, _, _) in CELLS.items():
         for scaling in scalings:
             for method in METHODS:
@@ -120,14 +120,16 @@ def found_in(frame):
                 if (rows["chosen"] == "no").any():
                     least = float(rows.groupby("C")["error"].mean().min())
                 C = float(mine["C"].iloc[0])
-                found[tuple(cell.values())] = (C, *mean_and_deviation(mine["error"]), least)
-    return found
+                cells[tuple(cell.values())] = (C, *mean_and_deviation(mine["error"]), least)
+    return cells
 
 
 def text(frame):
     """Errors of every variant beside the paper's."""
     lines = []
-    for (data, kernel, scaling, method), (C, mean, deviation, least) in found_in(frame).items():
+    for (data, kernel, scaling, method), (C, mean, deviation, least) in cells_of_frame(
+        frame
+    ).items():
         paper = PUBLISHED[data, kernel]["hinge"]
         distance = (mean - paper[0]) / paper[1]
         lines.append(
@@ -165,7 +167,7 @@ def text(frame):
 
 def page(frame):
     """Errors by scaling (rows) and variant (columns)."""
-    found = found_in(frame)
+    found = cells_of_frame(frame)
     lines = []
     for (data, kernel), (scalings, _, _) in CELLS.items():
         for scaling in scalings:
@@ -183,11 +185,11 @@ def page(frame):
 
 def values(frame):
     """What sentences say about the variants."""
-    found = found_in(frame)
+    cells = cells_of_frame(frame)
     said = {}
     for data, kernel in CELLS:
         for scaling in CELLS[data, kernel][0]:
-            mine = {cell: one for cell, one in found.items() if cell[:3] == (data, kernel, scaling)}
+            mine = {cell: one for cell, one in cells.items() if cell[:3] == (data, kernel, scaling)}
             if not mine:
                 continue
             best = min(mine, key=lambda cell: mine[cell][1])
@@ -198,7 +200,7 @@ def values(frame):
             least = [one[3] for one in mine.values() if one[3] is not None]
             if least:
                 said[f"{data}-{scaling}-least"] = f"{min(least):.2f}"
-        for (d, k, scaling, method), (_, mean, _, _) in found.items():
+        for (d, k, scaling, method), (_, mean, _, _) in cells.items():
             if (d, k) == (data, kernel):
                 said[f"{data}-{scaling}-{method.replace(', ', '-').replace(' ', '-')}"] = (
                     f"{mean:.2f}"

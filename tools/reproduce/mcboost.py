@@ -237,9 +237,11 @@ def grid_text(table, frame):
 
 def table4_values(frame):
     """What sentences say about Table IV."""
-    found = {key: found_of(frame, key, (0.5, 1e-9)) for key in TABLE4}
+    errors_of_key = {key: found_of(frame, key, (0.5, 1e-9)) for key in TABLE4}
     far = {
-        key: deviations(errors.mean(), TABLE4[key]) for key, errors in found.items() if len(errors)
+        key: deviations(errors.mean(), TABLE4[key])
+        for key, errors in errors_of_key.items()
+        if len(errors)
     }
     # News are other texts than the paper's.
     other = {*TRAIN_ONLY, *mcboost_texts.SETS}

@@ -177,20 +177,20 @@ def seconds_a_round(rows):
 
 def rows_by(frame):
     """Rows of (data, method), in the order of the tables."""
-    found = {}
+    rows_of_cell = {}
     for data, method in itertools.product(SETS, METHODS):
         mine = select(frame, data=data, method=method).to_dict("records")
         if mine:
-            found[data, method] = mine
-    return found
+            rows_of_cell[data, method] = mine
+    return rows_of_cell
 
 
 def curve_text(frame):
     """The tables of the curves and what they say about the paper's claims, in Markdown."""
-    found = rows_by(frame)
+    rows_of_cell = rows_by(frame)
     lines = []
     more = []
-    for key, mine in found.items():
+    for key, mine in rows_of_cell.items():
         errors = [spread(errors_at(mine, count, 0)) for count in SHOWN_ROUNDS]
         fitted = np.mean([row["rounds_fitted"] for row in mine])
         seconds = seconds_a_round(mine)
@@ -219,16 +219,20 @@ def curve_text(frame):
     return (
         "Test error in percent, mean (standard deviation) over the splits; C is what validation chose.\n\n"
         f"{by_rounds}\n\nAt equal numbers of weak learners in the model:\n\n{markdown_table(head, more)}\n\n"
-        f"{claims_text(found)}"
+        f"{claims_text(rows_of_cell)}"
     )
 
 
-def claims_text(found):
+def claims_text(rows_of_cell):
     """The paper's claims about convergence, by the numbers."""
     lines = []
-    methods = [m for m in METHODS if m in {method for _, method in found}]
-    for data in dict.fromkeys(data for data, _ in found):
-        of_set = {method: found[data, method] for method in METHODS if (data, method) in found}
+    methods = [m for m in METHODS if m in {method for _, method in rows_of_cell}]
+    for data in dict.fromkeys(data for data, _ in rows_of_cell):
+        of_set = {
+            method: rows_of_cell[data, method]
+            for method in METHODS
+            if (data, method) in rows_of_cell
+        }
         if "multiboost" not in of_set:
             continue
         level = float(mean_curve(of_set["multiboost"], 0, [200])[0])
@@ -280,8 +284,8 @@ def claims_text(found):
 
 def curve_values(frame):
     """What sentences say about the curves."""
-    found = rows_by(frame)
-    sets = list(dict.fromkeys(data for data, _ in found))
+    rows_of_cell = rows_by(frame)
+    sets = list(dict.fromkeys(data for data, _ in rows_of_cell))
     needed = []
     fewer = 0
     ahead = 0
@@ -290,16 +294,17 @@ def curve_values(frame):
     slower = []
     lowest = {count: dict.fromkeys(METHODS, 0) for count in SHOWN_LEARNERS}
     for data in sets:
-        level = float(mean_curve(found[data, "multiboost"], 0, [200])[0])
+        level = float(mean_curve(rows_of_cell[data, "multiboost"], 0, [200])[0])
         rounds = {
-            method: rounds_to(found[data, method], level) or np.inf
+            method: rounds_to(rows_of_cell[data, method], level) or np.inf
             for method in METHODS
-            if (data, method) in found
+            if (data, method) in rows_of_cell
         }
         of_codes[data] = rounds.pop(CODED, None)
         if of_codes[data]:
             slower.append(
-                seconds_a_round(found[data, CODED]) / seconds_a_round(found[data, "multiboost-cw"])
+                seconds_a_round(rows_of_cell[data, CODED])
+                / seconds_a_round(rows_of_cell[data, "multiboost-cw"])
             )
         needed += [rounds[method] for method in METHODS if method.startswith("multiboost-cw")]
         fewer += max(needed[-2:]) < min(
@@ -307,7 +312,8 @@ def curve_values(frame):
         )
         for count in SHOWN_LEARNERS:
             errors = {
-                method: float(mean_curve(found[data, method], 1, [count])[0]) for method in rounds
+                method: float(mean_curve(rows_of_cell[data, method], 1, [count])[0])
+                for method in rounds
             }
             ahead += errors["mcboost-exp"] < errors["adaboost-mh"]
             of_shown += 1
@@ -315,7 +321,7 @@ def curve_values(frame):
             lowest[count][min(there, key=there.get)] += 1
     at_end = {
         method: np.mean([row["error"] for row in rows])
-        for (data, method), rows in found.items()
+        for (data, method), rows in rows_of_cell.items()
         if data == "vowel"
     }
     values = {
@@ -334,7 +340,9 @@ def curve_values(frame):
             if count
         ),
         "mo-splits": ", ".join(
-            f"{len(found[data, CODED])} of {data}" for data in sets if (data, CODED) in found
+            f"{len(rows_of_cell[data, CODED])} of {data}"
+            for data in sets
+            if (data, CODED) in rows_of_cell
         ),
         "mo-slower": span(slower) if slower else "-",
     }
@@ -342,14 +350,14 @@ def curve_values(frame):
 
 def plot_curves(path, frame):
     """Mean error against rounds on the left, against weak learners on the right, one row for each set."""
-    found = rows_by(frame)
-    sets = list(dict.fromkeys(data for data, _ in found))
-    if not found:
+    rows_of_cell = rows_by(frame)
+    sets = list(dict.fromkeys(data for data, _ in rows_of_cell))
+    if not rows_of_cell:
         return
     from matplotlib.ticker import LogLocator, NullFormatter
 
     with picture(path, len(sets), 2, figsize=(7.1, 2.2 * len(sets))) as axes:
-        for (data, method), mine in found.items():
+        for (data, method), mine in rows_of_cell.items():
             left, right = axes[sets.index(data)]
             colour = f"C{list(METHODS).index(method)}"
             grid = [t for t in GRID if t <= min(200, max(row["rounds"] for row in mine))]

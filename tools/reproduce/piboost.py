@@ -109,24 +109,24 @@ def verdict(ours, theirs, sd=2):
     return f"{'yes' if distance <= sd else 'NO'} ({distance:+.1f} sd)"
 
 
-def found_in(frame):
+def cells_of_frame(frame):
     """{(data, method): (mean, standard deviation, folds)} of the folds that are there, in the order of the table."""
-    found = {}
+    cells = {}
     for data in SETS:
         for method in METHODS:
             errors = errors_of(frame, data=data, method=method, leaves=leaves_of(data, method))
             if len(errors):
-                found[data, method] = (*mean_and_deviation(errors), len(errors))
-    return found
+                cells[data, method] = (*mean_and_deviation(errors), len(errors))
+    return cells
 
 
-def table3_ranking(found):
+def table3_ranking(cells):
     """Ranking of our five methods over the sets where all of them have all folds, and the names of these sets."""
-    whole = {key for key, (_, _, folds) in found.items() if folds == FOLDS}
+    whole = {key for key, (_, _, folds) in cells.items() if folds == FOLDS}
     sets = [data for data in SETS if all((data, method) in whole for method in RANKED)]
     if len(sets) < 2:
         return None, sets
-    return ranks.rank(RANKED, [[found[data, m][0] for m in RANKED] for data in sets]), sets
+    return ranks.rank(RANKED, [[cells[data, m][0] for m in RANKED] for data in sets]), sets
 
 
 def paper_ranking(sets):
@@ -136,7 +136,7 @@ def paper_ranking(sets):
 
 def table3_text(frame):
     """Errors beside the paper's, what is within two standard deviations, and ranks, in Markdown."""
-    found = found_in(frame)
+    found = cells_of_frame(frame)
     lines = []
     verdicts = []
     judged = []
@@ -175,7 +175,7 @@ def table3_text(frame):
 
 def table3_page(frame):
     """Errors of the ranked methods beside the paper's, and PIBoost's with costs."""
-    errors = found_in(frame)
+    errors = cells_of_frame(frame)
     others = [method for method in METHODS if method.endswith("costs")]
     lines = []
     for data in dict.fromkeys(data for data, _ in errors):
@@ -206,7 +206,7 @@ def ranking_text(ranking, sets):
     )
 
 
-def signed_ranks(found, sets):
+def signed_ranks(cells, sets):
     """p-values of Table 4 by (PIBoost's variant, other method): ours, the paper's on the same sets, and printed."""
     p = {}
     for method, row in SIGNED_RANKS.items():
@@ -214,7 +214,7 @@ def signed_ranks(found, sets):
             if printed is None:
                 continue
             ours = ranks.signed_rank(
-                *([found[data, name][0] for data in sets] for name in (method, other))
+                *([cells[data, name][0] for data in sets] for name in (method, other))
             )
             theirs = ranks.signed_rank(
                 *([PUBLISHED[data][name][0] for data in sets] for name in (method, other))
@@ -223,9 +223,9 @@ def signed_ranks(found, sets):
     return p
 
 
-def signed_rank_text(found, sets):
+def signed_rank_text(cells, sets):
     """The paper's Table 4 in Markdown."""
-    p = signed_ranks(found, sets)
+    p = signed_ranks(cells, sets)
     lines = [
         [
             method,
@@ -245,7 +245,7 @@ def signed_rank_text(found, sets):
 
 def p_values_page(frame):
     """Signed-rank tests of PIBoost with pairs: ours and by the paper's errors on the same sets."""
-    errors = found_in(frame)
+    errors = cells_of_frame(frame)
     _, sets = table3_ranking(errors)
     lines = [
         [other, f"{ours:.3f}", f"{theirs:.3f}"]
@@ -257,7 +257,7 @@ def p_values_page(frame):
 
 def table3_values(frame):
     """What sentences say about Table 3."""
-    found = found_in(frame)
+    found = cells_of_frame(frame)
     mean = {cell: errors[0] for cell, errors in found.items()}
     judged = {
         (data, method): verdict(mean[data, method], PUBLISHED[data][METHODS[method]]).startswith(

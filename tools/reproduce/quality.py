@@ -275,8 +275,8 @@ def late_sets(frame, means):
             ]
             loss, error, cpu, size, seconds = mine.mean(skipna=False)
             why = f"over {MINUTES} minutes" if seconds >= 60 * MINUTES else "out of memory"
-            found = [f"{loss:.4f}", f"{error:.2f}", f"{cpu:.1f}", f"{size / 1000:.0f}"]
-            lines.append([data, method, *(found if np.isfinite(loss) else [why, "-", "-", "-"])])
+            figures = [f"{loss:.4f}", f"{error:.2f}", f"{cpu:.1f}", f"{size / 1000:.0f}"]
+            lines.append([data, method, *(figures if np.isfinite(loss) else [why, "-", "-", "-"])])
     return (
         markdown_table(["set", "method", "log loss", "error %", "CPU seconds", "kB"], lines)
         if lines

@@ -136,9 +136,9 @@ def markdown(folder):
 def values(folder):
     """What sentences say about the tables and benchmarks that have results in ``folder``."""
     parts = [experiment.values_of(folder) for experiment in EXPERIMENTS.values()]
-    found = timings.figures(folder)
-    found.update({name: text for part in parts for name, text in part.items()})
-    return found
+    texts = timings.figures(folder)
+    texts.update({name: text for part in parts for name, text in part.items()})
+    return texts
 
 
 def blocks(folder):

@@ -178,16 +178,16 @@ def plan(options, journal, choice):
     )
 
 
-def found_in(frame, learner):
+def cells_of_frame(frame, learner):
     """{(data, method): (mean, standard deviation, repeats)} with one weak learner."""
-    found = {}
+    cells = {}
     for data in PUBLISHED:
         for method in METHODS:
             rounds = rounds_of(data, method, learner)
             errors = errors_of(frame, data=data, method=method, learner=learner, rounds=rounds)
             if len(errors):
-                found[data, method] = (*mean_and_deviation(errors), len(errors))
-    return found
+                cells[data, method] = (*mean_and_deviation(errors), len(errors))
+    return cells
 
 
 def learner_text(found, learner):
@@ -231,7 +231,7 @@ def learner_text(found, learner):
 def table5_page(frame):
     """Errors with stumps beside the paper's, and how many columns of both weak learners are within a deviation."""
     methods = list(PUBLISHED["wine"])
-    errors = found_in(frame, "stump")
+    errors = cells_of_frame(frame, "stump")
     lines = []
     for data, columns in PUBLISHED.items():
         cells = []
@@ -246,7 +246,7 @@ def table5_page(frame):
         for method in methods:
             near = [
                 deviations(mean, PUBLISHED[data][method]) <= 1
-                for (data, column), (mean, _, _) in found_in(frame, learner).items()
+                for (data, column), (mean, _, _) in cells_of_frame(frame, learner).items()
                 if column == method and PUBLISHED[data].get(method)
             ]
             counts.append(f"{sum(near)}/{len(near)}" if near else "-")
@@ -254,16 +254,16 @@ def table5_page(frame):
     return markdown_table(["set", *methods], lines)
 
 
-def signed_ranks(found):
+def signed_ranks(cells):
     """{(tested, other): (the paper's, ours)} of tests on the sets where the paper and we have both errors."""
     tests = {}
     for method in TESTED:
         for other in PUBLISHED["wine"]:
-            sets = [data for data in PUBLISHED if {(data, method), (data, other)} <= set(found)]
+            sets = [data for data in PUBLISHED if {(data, method), (data, other)} <= set(cells)]
             if method == other or len(sets) < 2:
                 continue
             ours = ranks.signed_rank(
-                *([found[data, name][0] for data in sets] for name in (method, other))
+                *([cells[data, name][0] for data in sets] for name in (method, other))
             )
             theirs = ranks.signed_rank(
                 *([PUBLISHED[data][name][0] for data in sets] for name in (method, other))
@@ -272,9 +272,9 @@ def signed_ranks(found):
     return tests
 
 
-def signed_rank_text(found):
+def signed_rank_text(cells):
     """Wilcoxon's tests of MCBoost against the others, in Markdown."""
-    tests = signed_ranks(found)
+    tests = signed_ranks(cells)
     others = list(PUBLISHED["wine"])
     lines = [
         [
@@ -295,14 +295,14 @@ def signed_rank_text(found):
 def signed_rank_page(frame):
     """p-values of the tests, bold below the level, and the share of the sets on which MCBoost has the lower error."""
     others = [other for other in PUBLISHED["wine"] if other not in TESTED]
-    of_learner = {learner: found_in(frame, learner) for learner in LEARNERS}
+    of_learner = {learner: cells_of_frame(frame, learner) for learner in LEARNERS}
     # The paper's test over the sets that stumps have, then ours.
     kinds = [("paper", "stump", 0), *((learner, learner, 1) for learner in LEARNERS)]
     lines = []
     for method in TESTED:
         for words, learner, which in kinds:
-            found = of_learner[learner]
-            tests = signed_ranks(found)
+            cells = of_learner[learner]
+            tests = signed_ranks(cells)
             line = []
             for other in others:
                 if (method, other) not in tests:
@@ -310,11 +310,11 @@ def signed_rank_page(frame):
                     continue
                 pairs = [
                     [
-                        PUBLISHED[data][m][0] if words == "paper" else found[data, m][0]
+                        PUBLISHED[data][m][0] if words == "paper" else cells[data, m][0]
                         for m in (method, other)
                     ]
                     for data in PUBLISHED
-                    if {(data, method), (data, other)} <= set(found)
+                    if {(data, method), (data, other)} <= set(cells)
                 ]
                 lower = sum(first < second for first, second in pairs)
                 p = tests[method, other][which].p
@@ -326,10 +326,10 @@ def signed_rank_page(frame):
 
 def table5_text(frame):
     """Errors beside the paper's, in Markdown."""
-    found = {learner: found_in(frame, learner) for learner in LEARNERS}
+    cells_of_learner = {learner: cells_of_frame(frame, learner) for learner in LEARNERS}
     parts = [
         f"{learner_text(one, learner)}\n\n{signed_rank_text(one)}"
-        for learner, one in found.items()
+        for learner, one in cells_of_learner.items()
         if one
     ]
     if not parts:
@@ -352,9 +352,9 @@ def table5_text(frame):
 
 def table5_values(frame):
     """What sentences say about Table V; distances are in the paper's standard deviations."""
-    found = {learner: found_in(frame, learner) for learner in LEARNERS}
+    cells_of_learner = {learner: cells_of_frame(frame, learner) for learner in LEARNERS}
     far, points = ({learner: {} for learner in LEARNERS} for _ in range(2))
-    for learner, cells in found.items():
+    for learner, cells in cells_of_learner.items():
         for (data, method), (mean, _, _) in cells.items():
             theirs = PUBLISHED[data].get(method)
             if theirs is not None:
@@ -378,7 +378,7 @@ def table5_values(frame):
         return ", ".join(f"{m} on {d} (+{one:.1f})" for (d, m), one in cells.items() if one > 1)
 
     times_of_vowel = [
-        found["stump"]["vowel", method][0] / theirs[0]
+        cells_of_learner["stump"]["vowel", method][0] / theirs[0]
         for method, theirs in PUBLISHED["vowel"].items()
         if method != "gradboost"
     ]
@@ -405,9 +405,9 @@ def table5_values(frame):
         "gradboost-letter": f"{-points['stump']['letter', 'gradboost']:.0f}",
     }
     for learner, short in (("stump", "stump"), ("3 leaves", "trees")):
-        for (data, method), (mean, _, _) in found[learner].items():
+        for (data, method), (mean, _, _) in cells_of_learner[learner].items():
             values[f"{data}-{method}-{short}"] = f"{mean:.1f}"
-        tests = signed_ranks(found[learner]).items()
+        tests = signed_ranks(cells_of_learner[learner]).items()
         values[f"wilcoxon-{short}"] = significant({cell: ours for cell, (_, ours) in tests})
         values[f"wilcoxon-{short}-paper"] = significant(
             {cell: theirs for cell, (theirs, _) in tests}

@@ -87,7 +87,7 @@ def plan(options, journal):
 
 def distances(frame, data):
     """{learner: (the choosing method's error in folds, {method: (error, deviations from the paper)})}."""
-    found = {}
+    distance_of_learner = {}
     for learner in LEARNERS:
         folds = errors_of(frame, data=data, learner=learner, part="fold")
         if len(folds) < FOLDS:
@@ -99,14 +99,16 @@ def distances(frame, data):
                 mean, _ = mean_and_deviation(errors)
                 cells[method] = mean, deviations(mean, PUBLISHED[data][method])
         if len(cells) == len(METHODS):
-            found[learner] = float(np.mean(folds)), cells
-    return found
+            distance_of_learner[learner] = float(np.mean(folds)), cells
+    return distance_of_learner
 
 
-def chosen_learner(found, data):
+def chosen_learner(distance_of_learner, data):
     """The learner with which the choosing method is nearest to the paper's error in the folds, the first of equals."""
     target = PUBLISHED[data][CHOOSING][0]
-    return min(found, key=lambda learner: abs(found[learner][0] - target))
+    return min(
+        distance_of_learner, key=lambda learner: abs(distance_of_learner[learner][0] - target)
+    )
 
 
 def near(cells, methods):
@@ -118,12 +120,12 @@ def text(frame):
     """The search as a table."""
     parts = []
     for data in SETS:
-        found = distances(frame, data)
-        if not found:
+        distance_of_learner = distances(frame, data)
+        if not distance_of_learner:
             continue
-        chosen = chosen_learner(found, data)
+        chosen = chosen_learner(distance_of_learner, data)
         lines = []
-        for learner, (folds, cells) in found.items():
+        for learner, (folds, cells) in distance_of_learner.items():
             words = [f"{mean:.1f} ({distance:+.1f} sd)" for mean, distance in cells.values()]
             name = f"**{learner}**" if learner == chosen else learner
             lines.append(
@@ -221,22 +223,26 @@ def plan_chosen(options, journal):
 
 def chosen_distances(frame):
     """{(data, method): (mean error, deviations from the paper)}."""
-    found = {}
+    distance_of_cell = {}
     for data in ALL_SETS:
         for method in ALL_METHODS:
             errors = errors_of(frame, data=data, method=method)
             if len(errors):
                 mean = mean_and_deviation(errors)[0]
-                found[data, method] = mean, deviations(mean, PUBLISHED[data][method])
-    return found
+                distance_of_cell[data, method] = mean, deviations(mean, PUBLISHED[data][method])
+    return distance_of_cell
 
 
 def chosen_text(frame):
     """Errors beside the paper's."""
-    found = chosen_distances(frame)
+    distance_of_cell = chosen_distances(frame)
     lines = []
     for data in ALL_SETS:
-        mine = {method: found[data, method] for method in ALL_METHODS if (data, method) in found}
+        mine = {
+            method: distance_of_cell[data, method]
+            for method in ALL_METHODS
+            if (data, method) in distance_of_cell
+        }
         if not mine:
             continue
         cells = [
@@ -255,14 +261,18 @@ def chosen_text(frame):
 
 def chosen_values(frame):
     """What sentences say about the table."""
-    found = chosen_distances(frame)
-    values = {"within": f"{near(found, found)} of {len(found)}"}
-    values["better"] = f"{sum(one < -1 for _, one in found.values())} of {len(found)}"
-    values["worse"] = f"{sum(one > 1 for _, one in found.values())} of {len(found)}"
-    sets = list(dict.fromkeys(data for data, _ in found))
+    distance_of_cell = chosen_distances(frame)
+    values = {"within": f"{near(distance_of_cell, distance_of_cell)} of {len(distance_of_cell)}"}
+    values["better"] = (
+        f"{sum(one < -1 for _, one in distance_of_cell.values())} of {len(distance_of_cell)}"
+    )
+    values["worse"] = (
+        f"{sum(one > 1 for _, one in distance_of_cell.values())} of {len(distance_of_cell)}"
+    )
+    sets = list(dict.fromkeys(data for data, _ in distance_of_cell))
     values["sets"] = ", ".join(sets)
     for data in sets:
-        mine = {cell: one for cell, one in found.items() if cell[0] == data}
+        mine = {cell: one for cell, one in distance_of_cell.items() if cell[0] == data}
         values[data] = f"{near(mine, mine)} of {len(mine)}"
     return values
 

@@ -52,19 +52,19 @@ def fit_temperature(unit):
             cls(**SHARED, **params, cv=StratifiedKFold(3, shuffle=True, random_state=0)).fit(X, y)
         row, fitted = fit_and_test(unit, cls(**SHARED, **params), (X, y, X_test, truth))
     model = fitted.model_
-    found = {
+    temperatures = {
         "folds": noted[0],
         "corrected": model.temperature,
         "best": model.calibrated(X_test, truth).temperature,
     }
     models = {"plain": model.with_temperature(1.0 if model.link == "none" else None)}
-    models |= {name: model.with_temperature(t) for name, t in found.items()}
+    models |= {name: model.with_temperature(t) for name, t in temperatures.items()}
     smallest = np.finfo(float).eps
     losses = {
         name: round(log_loss(one.predict_proba(X_test), truth, smallest), 5)
         for name, one in models.items()
     }
-    return {**row, **losses, **{f"T_{name}": round(t, 4) for name, t in found.items()}}
+    return {**row, **losses, **{f"T_{name}": round(t, 4) for name, t in temperatures.items()}}
 
 
 def plan(options, journal):
@@ -112,18 +112,18 @@ def temperature_text(frame):
 
 def temperature_values(frame):
     """What sentences say about calibration: log losses as multiples, over sets, sizes and random choices."""
-    found = {}
+    texts = {}
     for method in METHODS:
         mine = select(frame, method=method)
         for name in LOSSES[:-1]:
             ratio = np.exp(np.log(mine[name] / mine["best"]).mean())
-            found[f"{method}-{name}"] = f"{ratio:.{1 if name == 'plain' else 3}f}"
+            texts[f"{method}-{name}"] = f"{ratio:.{1 if name == 'plain' else 3}f}"
     means = frame.groupby(["method", "data", "rows"])[list(LOSSES)].mean()
     change = 100 * (means["corrected"] / means["folds"] - 1)
     lost = frame[frame["corrected"] > frame["plain"]]
     car = select(frame, method="vector", data="car", rows=SIZES[0])
     temperatures = {name: np.exp(np.log(car[f"T_{name}"]).mean()) for name in ("corrected", "best")}
-    return found | {
+    return texts | {
         "costs": f"{change.max():.0f}",
         "costs-where": where(change.idxmax()),
         "gains": f"{-change.min():.0f}",

@@ -35,10 +35,10 @@ def machine(gram, labels, C, weight=None):
 
 def binary(gram, signs, C, weight=None):
     """One binary SVM as its coefficients of the training rows and its constant."""
-    found = machine(gram, signs, C, weight=weight)
+    solution = machine(gram, signs, C, weight=weight)
     coefficients = np.zeros(len(gram))
-    coefficients[found.support_] = found.dual_coef_[0]
-    return coefficients, found.intercept_[0]
+    coefficients[solution.support_] = solution.dual_coef_[0]
+    return coefficients, solution.intercept_[0]
 
 
 def outputs(gram, signs, C, gram_test):

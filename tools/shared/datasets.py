@@ -41,15 +41,15 @@ class DataSet:
 
 def _read_list():
     """The list of data sets, datasets.csv: name, whether there is an official split, and its sizes."""
-    found = {}
+    data_sets = {}
     with open(Path(__file__).with_suffix(".csv"), newline="") as file:
         for row in csv.DictReader(file):
             name = row["name"]
             sizes = [int(row[key]) for key in ("n_features", "n_classes", "rows")]
             train, test = f"{name}.train.libsvm.gz", f"{name}.test.libsvm.gz"
             parts = (train, test) if row["parts"] == "split" else (f"{name}.libsvm.gz", None)
-            found[name] = DataSet(*parts, *sizes, row["sparse"] == "yes")
-    return found
+            data_sets[name] = DataSet(*parts, *sizes, row["sparse"] == "yes")
+    return data_sets
 
 
 DATA = _read_list()

@@ -112,9 +112,9 @@ def after_each_round(model, look):
     """Call ``look()`` after every round of the coming fit."""
 
     def counted(original, booster):
-        found = original()
+        result = original()
         look()
-        return found
+        return result
 
     hook(model, round=counted)
 

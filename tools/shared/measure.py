@@ -202,13 +202,13 @@ def versions():
 
     import pymcboost
 
-    found = {"pymcboost": pymcboost.__version__, "python": platform.python_version()}
+    version_of_package = {"pymcboost": pymcboost.__version__, "python": platform.python_version()}
     for package in ("numpy", "scipy", "scikit-learn", "lightgbm", "xgboost", "catboost", "joblib"):
         try:
-            found[package] = metadata.version(package)
+            version_of_package[package] = metadata.version(package)
         except metadata.PackageNotFoundError:
-            found[package] = "absent"
-    return found
+            version_of_package[package] = "absent"
+    return version_of_package
 
 
 def compiler():

@@ -75,11 +75,11 @@ def published(name, index=1):
     """
     lines = Path(PUBLISHED, f"{name}.csv").read_text().splitlines()
     head, *rows = (line.split(",") for line in lines if not line.startswith("#"))
-    found = {}
+    numbers = {}
     for row in rows:
         key = row[0] if index == 1 else tuple(row[:index])
-        found[key] = dict(zip(head[index:], map(_cell, row[index:]), strict=True))
-    return found
+        numbers[key] = dict(zip(head[index:], map(_cell, row[index:]), strict=True))
+    return numbers
 
 
 def _cell(text):

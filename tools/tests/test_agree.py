@@ -298,10 +298,10 @@ def test_a_planted_fault_is_reported(name, monkeypatch, capsys):
     assert {agree.difference(case) for case in cases} <= {None, *agree.NOTHING_SAID}
     with monkeypatch.context() as patch:
         FAULTS[name](patch)
-        found = [str(agree.difference(case)) for case in cases]
+        differences = [str(agree.difference(case)) for case in cases]
     agree.scorer.cache_clear()
     # By what the models say, not by an error somewhere.
-    assert any("differ" in text for text in found), found
+    assert any("differ" in text for text in differences), differences
 
 
 def test_a_case_is_drawn_from_its_number_alone():

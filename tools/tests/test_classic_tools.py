@@ -80,9 +80,9 @@ def test_text_of_table3():
 
 def test_paper_ranks():
     """The mean ranks that the errors of the paper give; its Figure 4 has PIBoost(2) first."""
-    found = piboost.paper_ranking(list(piboost.PUBLISHED))
-    assert found.mean_ranks.argmin() == piboost.RANKED.index("piboost-pairs")
-    assert found.friedman_p < 0.01
+    ranking = piboost.paper_ranking(list(piboost.PUBLISHED))
+    assert ranking.mean_ranks.argmin() == piboost.RANKED.index("piboost-pairs")
+    assert ranking.friedman_p < 0.01
 
 
 def test_rows_of_table5(made_up, monkeypatch):

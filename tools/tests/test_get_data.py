@@ -197,11 +197,11 @@ def test_weka_files_become_csv(tmp_path, monkeypatch):
 def test_columns_of_csv_are_chosen_and_ordered(tmp_path, monkeypatch):
     text = "a,b,a,c,kind\n" + "1,x,2,0,p\n3,,4,1,q\n1,z,2,0,q\n" * 5
     source = FrameSource(("made.csv",), columns=("a_1", "b", "kind"))
-    found = made_frame(monkeypatch, tmp_path, source, text=text, categorical=("b",))
-    assert found == "a_1,b,target\n" + "2,x,p\n4,,q\n2,z,q\n" * 5
+    text_of_frame = made_frame(monkeypatch, tmp_path, source, text=text, categorical=("b",))
+    assert text_of_frame == "a_1,b,target\n" + "2,x,p\n4,,q\n2,z,q\n" * 5
     source = FrameSource(("made.csv",), drop=("a",), target="b")
-    found = made_frame(monkeypatch, tmp_path, source, text=text, categorical=("kind",))
-    assert found == "kind,target\n" + "p,x\nq,z\n" * 5
+    text_of_frame = made_frame(monkeypatch, tmp_path, source, text=text, categorical=("kind",))
+    assert text_of_frame == "kind,target\n" + "p,x\nq,z\n" * 5
 
 
 def test_a_frame_is_fetched_and_checked(tmp_path, monkeypatch, capsys):

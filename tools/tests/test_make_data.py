@@ -35,8 +35,8 @@ def test_every_set_of_five_cards():
     cards = np.fromiter(
         itertools.chain.from_iterable(itertools.combinations(range(52), 5)), np.int8
     ).reshape(-1, 5)
-    found = np.bincount(make_data.poker_classes(make_data.hands_of(cards)), minlength=10)
-    assert found.tolist() == COUNTS
+    counts = np.bincount(make_data.poker_classes(make_data.hands_of(cards)), minlength=10)
+    assert counts.tolist() == COUNTS
 
 
 def test_order_of_the_cards_does_not_matter():

@@ -61,10 +61,10 @@ def test_methods_learn(method, kernel):
         output_codes.kernel_matrix(kernel, one, X[:100]) for one in (X[:100], X[100:])
     )
     if method == "adaboost-erp":
-        found = output_codes.adaboost_erp(gram, y[:100], gram_test, C=1.0, rounds=20)
+        predicted = output_codes.adaboost_erp(gram, y[:100], gram_test, C=1.0, rounds=20)
     else:
-        found = output_codes.CODED[method](gram, y[:100], gram_test, 1.0)
-    assert np.mean(found != y[100:]) < 0.3
+        predicted = output_codes.CODED[method](gram, y[:100], gram_test, 1.0)
+    assert np.mean(predicted != y[100:]) < 0.3
 
 
 def test_kernels():

@@ -13,19 +13,19 @@ from shared import classifiers
 
 def test_measures():
     P = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.0, 1.0]])
-    found = quality.measures_of(P, np.array([0, 1, 1, 0]))
+    measured = quality.measures_of(P, np.array([0, 1, 1, 0]))
     own = np.array([0.9, 0.4, 0.8, np.finfo(float).eps])
-    assert found["log_loss"] == pytest.approx(-np.log(own).mean(), abs=1e-5)
-    assert found["error"] == 50
-    assert found["balanced_error"] == 50
+    assert measured["log_loss"] == pytest.approx(-np.log(own).mean(), abs=1e-5)
+    assert measured["error"] == 50
+    assert measured["balanced_error"] == 50
     # Every row is a bin: confidence less whether it is right.
-    assert found["calibration_error"] == pytest.approx(100 * (0.1 + 0.6 + 0.2 + 1.0) / 4)
+    assert measured["calibration_error"] == pytest.approx(100 * (0.1 + 0.6 + 0.2 + 1.0) / 4)
 
 
 def test_rows_of_classes_that_were_not_trained_on_have_probability_0():
-    found = quality.measures_of(np.array([[1.0, 0.0]]), np.array([-1]))
-    assert found["log_loss"] == pytest.approx(36.0437, abs=1e-3)
-    assert found["error"] == 100
+    measured = quality.measures_of(np.array([[1.0, 0.0]]), np.array([-1]))
+    assert measured["log_loss"] == pytest.approx(36.0437, abs=1e-3)
+    assert measured["error"] == 100
 
 
 @pytest.mark.parametrize("method", quality.TUNED)

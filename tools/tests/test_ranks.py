@@ -87,7 +87,7 @@ def test_scipy_agrees_on_signed_ranks():
 
 
 def test_signed_ranks_of_equals():
-    found = ranks.signed_rank([1.0, 2.0], [1.0, 2.0])
-    assert (found.n_sets, found.smaller_sum, found.p) == (0, 0, 1)
+    test = ranks.signed_rank([1.0, 2.0], [1.0, 2.0])
+    assert (test.n_sets, test.smaller_sum, test.p) == (0, 0, 1)
     # 0.1 + 0.2 is not 0.3: the differences are equal all the same, and share a rank.
     assert ranks.signed_rank([0.3, 1.0, 4.0], [0.2, 0.9, 5.0]).smaller_sum == 3

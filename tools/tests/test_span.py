@@ -135,12 +135,12 @@ def test_one_thread_takes_the_sum_of_the_pieces(factor):
         split=11.0,
         python=13.0,
     )
-    found = span.schedule(tree, shape, costs, threads=1, pool=FREE)
+    actual = span.schedule(tree, shape, costs, threads=1, pool=FREE)
     rows = [factor * n for n in (100, 60, 40, 50)]
     nodes = sum(costs.of_rows(n, 10) for n in rows) + 4 * 11
     root = 0.9 * costs.of_rows(rows[0], 10) + 5.5
     expected = 200 * factor * (2 + 3 + 5 + 6) + 7 * sum(rows) + 13 + nodes + root
-    assert sum(found.values()) == pytest.approx(expected)
+    assert sum(actual.values()) == pytest.approx(expected)
     more = [
         sum(span.schedule(tree, shape, costs, threads=n, pool=FREE).values()) for n in (2, 8, 64)
     ]

@@ -138,11 +138,11 @@ def test_fit_in_a_process(small):
     """Errors, memory and seconds come back, and a failure is told in its own words."""
     spec = peers.Spec("sklearn", rounds=4, leaves=5)
     failed = {}
-    found = process.race_processes(
+    outcomes = process.race_processes(
         small, {"sklearn": spec, "broken": peers.Spec("sklearn", rounds=-1)}, 2, failed=failed
     )
     assert list(failed) == ["broken"] and "max_iter" in failed["broken"]
-    one = found["sklearn"]
+    one = outcomes["sklearn"]
     assert len(one.timing.seconds) == 2 and min(one.timing.seconds) > 0
     assert (
         one.rounds == 4
@@ -175,15 +175,15 @@ def test_the_slower_variant_goes_no_further(small, monkeypatch):
         name: peers.Spec("lightgbm", more={"name": name.split()[-1]})
         for name in ("L | row", "L | col", "other")
     }
-    found = process.race_processes(small, specs, 3, errors=False)
-    assert {name: len(one.timing.seconds) for name, one in found.items()} == {
+    outcomes = process.race_processes(small, specs, 3, errors=False)
+    assert {name: len(one.timing.seconds) for name, one in outcomes.items()} == {
         "L | row": 1,
         "L | col": 3,
         "other": 3,
     }
-    name, one = process.best_variant(found, "L")
+    name, one = process.best_variant(outcomes, "L")
     assert name == "L | col" and one.timing.best == 2.0
-    assert process.best_variant(found, "M") == (None, None)
+    assert process.best_variant(outcomes, "M") == (None, None)
 
 
 def test_processes_that_take_too_long(monkeypatch):
