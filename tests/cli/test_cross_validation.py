@@ -26,12 +26,12 @@ def test_cross_validation_prints_libsvms_line_mean_and_deviation_and_writes_noth
     for done, seed in zip(runs, (0, 0, 8), strict=True):
         hits = []
         losses = []
-        for train, held in StratifiedKFold(4, shuffle=True, random_state=seed).split(
+        for train, test in StratifiedKFold(4, shuffle=True, random_state=seed).split(
             data.X, data.y
         ):
             model = MCBoostClassifier(n_estimators=15).fit(data.X[train], data.y[train])
-            hits.append(model.predict(data.X[held]) == data.y[held])
-            losses.append(log_loss(data.y[held], model.predict_proba(data.X[held])))
+            hits.append(model.predict(data.X[test]) == data.y[test])
+            losses.append(log_loss(data.y[test], model.predict_proba(data.X[test])))
         wrong = [100 * (1 - part.mean()) for part in hits]
         words = "(mean and deviation of 4 folds)"
         assert done.stdout == (
@@ -62,12 +62,12 @@ def test_curves_of_cross_validation(files, tmp_path, algorithm):
     for line in (lines[1], lines[5]):
         n, *values = map(float, line.split())
         errors = []
-        for train, held in StratifiedKFold(3, shuffle=True, random_state=0).split(data.X, data.y):
+        for train, test in StratifiedKFold(3, shuffle=True, random_state=0).split(data.X, data.y):
             model = get_class(algorithm)(n_estimators=int(n), random_state=0, calibrate=None)
             model.fit(data.X[train], data.y[train])
-            errors.append([np.mean(model.predict(data.X[held]) != data.y[held])])
+            errors.append([np.mean(model.predict(data.X[test]) != data.y[test])])
             if losses:
-                errors[-1].append(log_loss(data.y[held], model.predict_proba(data.X[held])))
+                errors[-1].append(log_loss(data.y[test], model.predict_proba(data.X[test])))
         expected = np.column_stack(
             [np.mean(errors, axis=0), np.std(errors, axis=0, ddof=1)]
         ).ravel()

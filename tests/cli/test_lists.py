@@ -354,11 +354,11 @@ def test_a_search_by_metrics_of_labels(lists, tmp_path, by):
     )
     assert completed.returncode == 0, completed.stderr
     head, best, other = (line.split() for line in completed.stdout.splitlines()[:3])
-    at = head.index(by)
+    index = head.index(by)
     assert (
-        float(best[at]) < float(other[at])
+        float(best[index]) < float(other[index])
         if by == "hamming_loss"
-        else float(best[at]) > float(other[at])
+        else float(best[index]) > float(other[index])
     )
     params = {"n_estimators": 10, "decision_threshold": float(best[-1])}
     expected = folds(X[:200], Y[:200], 3, **params)[1].mean(axis=0)[:4]

@@ -53,10 +53,10 @@ def test_rows_of_one_process(tmp_path, first, size, end):
     for n_features in (None, 4, 9):
         whole = load_svmlight(path, layout="dense", n_features=n_features)
         parts = parts_of(path, size, "auto", n_features=n_features)
-        assert not [one for one in parts if isinstance(one, Exception)]
-        np.testing.assert_array_equal(np.concatenate([one.X for one in parts]), whole.X)
-        np.testing.assert_array_equal(np.concatenate([one.y for one in parts]), whole.y)
-        assert {one.base for one in parts} == {whole.base}
+        assert not [part for part in parts if isinstance(part, Exception)]
+        np.testing.assert_array_equal(np.concatenate([part.X for part in parts]), whole.X)
+        np.testing.assert_array_equal(np.concatenate([part.y for part in parts]), whole.y)
+        assert {part.base for part in parts} == {whole.base}
 
 
 def test_index_0_in_one_range(tmp_path):
@@ -65,7 +65,7 @@ def test_index_0_in_one_range(tmp_path):
     for n_features in (None, 2):
         whole = load_svmlight(path, layout="dense", n_features=n_features)
         parts = parts_of(path, 4, "auto", n_features=n_features)
-        np.testing.assert_array_equal(np.concatenate([one.X for one in parts]), whole.X)
+        np.testing.assert_array_equal(np.concatenate([part.X for part in parts]), whole.X)
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -106,7 +106,7 @@ def test_wrong_rows_are_named_by_their_place_in_the_file(tmp_path, row, words, s
     path.write_text("# head\n" + "\n".join([*lines[:41], row + "\n", *lines[42:]]))
     parts = parts_of(path, size)
     assert len(parts) == size
-    assert all(words in str(one) for one in parts), parts
+    assert all(words in str(part) for part in parts), parts
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_every_tree_keeps_the_order_exactly():
                     model.truncate(n).raw_scores(part) - model.truncate(n - 1).raw_scores(part)
                 )
             low, high = (
-                np.round(one * 2.0**60) for one in scores
+                np.round(score * 2.0**60) for score in scores
             )  # what adding up has rounded is far below
             assert (sign * (differences(high, k) - differences(low, k))).min() >= -(2.0**15)
     leaves = model.ensemble.leaf.astype(np.float64)

@@ -51,7 +51,7 @@ def test_rounds_are_added_for_new_rows(name, tmp_path):
     first = cls(n_estimators=6).fit(OLD_X, OLD_Y)
     first.save(tmp_path / "first.mcb")
     forms = [first, first.model_, tmp_path / "first.mcb", str(tmp_path / "first.mcb")]
-    models = [cls(n_estimators=5).fit(NEW_X, NEW_Y, init_model=one) for one in forms]
+    models = [cls(n_estimators=5).fit(NEW_X, NEW_Y, init_model=form) for form in forms]
     for model in models:
         assert model.n_estimators_ == model.model_.n_rounds == 11
         np.testing.assert_array_equal(

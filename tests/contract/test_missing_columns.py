@@ -245,14 +245,14 @@ def test_blocks(coded, monkeypatch):
 def test_workers_agree():
     X, y = with_gaps((3, 1), (100, 4), m=300)
     parts = [np.arange(50), np.arange(0), np.arange(50, 300)]
-    one = VectorTreeBoostClassifier(calibrate=None, **HOW).fit(X, y)
+    single_model = VectorTreeBoostClassifier(calibrate=None, **HOW).fit(X, y)
 
     def task(workers):
         own = parts[workers.rank]
         model = VectorTreeBoostClassifier(calibrate=None, **HOW).fit(X[own], y[own], comm=workers)
         return model.model_.missing_columns, model.model_.to_bytes()
 
-    assert run(3, task) == [([1, 4], one.model_.to_bytes())] * 3
+    assert run(3, task) == [([1, 4], single_model.model_.to_bytes())] * 3
 
 
 def test_trainings_that_go_on_have_the_columns_of_all_rounds(tmp_path):

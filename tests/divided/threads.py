@@ -160,7 +160,7 @@ def one_model(cls, X, y, parts, weight=None, held=None, threads=1, comm=None, **
 
     The first of them has the validation set ``held``, arguments of fit. ``comm`` is for the one worker.
     """
-    one = cls(**params, n_jobs=1).fit(X, y, weight, comm=comm, **(held or {}))
+    single_model = cls(**params, n_jobs=1).fit(X, y, weight, comm=comm, **(held or {}))
 
     def task(workers):
         part = parts[workers.rank]
@@ -173,8 +173,8 @@ def one_model(cls, X, y, parts, weight=None, held=None, threads=1, comm=None, **
 
     by_worker = run(len(parts), task)
     assert [type(its) for its in by_worker] == [bytes] * len(parts), by_worker
-    assert set(by_worker) == {one.model_.to_bytes()}
-    return one
+    assert set(by_worker) == {single_model.model_.to_bytes()}
+    return single_model
 
 
 class _Sums:

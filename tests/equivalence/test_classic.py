@@ -1268,7 +1268,7 @@ def test_adaboost_mo(code, seed):
     if code != "dense":
         np.testing.assert_array_equal(matrix, CODES[code])
     splits, f = twin.coded(X, y, matrix, rounds=20)
-    assert columns_of(model) == [as_float(one) for one in splits]
+    assert columns_of(model) == [as_float(split) for split in splits]
     np.testing.assert_allclose(model.model_.raw_scores(X), f @ matrix.T, atol=3e-4)
 
 
@@ -1398,7 +1398,7 @@ def test_samme_with_stumps_is_scikit_learns(K):
     X, y = blobs(150, 3, K, seed=K)
     theirs = AdaBoostClassifier(FewestErrors(), n_estimators=15, learning_rate=1.0).fit(X, y)
     model = SAMMEClassifier(n_estimators=15).fit(X, y)
-    assert splits_of(model) == as_float([one.split_ for one in theirs.estimators_])
+    assert splits_of(model) == as_float([estimator.split_ for estimator in theirs.estimators_])
     e = model.model_.ensemble
     np.testing.assert_allclose(e.right.max(axis=1), theirs.estimator_weights_, rtol=2e-6)
     np.testing.assert_allclose(model.history_["error"], theirs.estimator_errors_, rtol=1e-5)
@@ -1517,7 +1517,7 @@ def test_ten_rounds_and_ten_more(cls, options, repeats):
 
 
 @pytest.mark.parametrize(
-    ("cls", "options"), [one for one in VARIANTS if one[0].booster.restart_every]
+    ("cls", "options"), [variant for variant in VARIANTS if variant[0].booster.restart_every]
 )
 @pytest.mark.part(3)
 def test_restarts_change_nothing(cls, options, monkeypatch):

@@ -664,11 +664,11 @@ def test_two_classes_are_one_svm_in_the_first_round(solver, kernel):
     """f = 2 g: with g = f in place of f / 2, the scores would be twice as large."""
     X, y = blobs(K=2, m=150)
     C = 20.0
-    one = HingeBoostOCClassifier(
+    model = HingeBoostOCClassifier(
         n_estimators=1, C=C, kernel=kernel, gamma=0.5, solver=solver, tol=1e-8
     ).fit(X, y)
     plain = SVC(C=C / len(y), kernel=kernel, gamma=0.5, tol=1e-8).fit(X, y)
-    np.testing.assert_allclose(one.decision_function(X), plain.decision_function(X), atol=1e-4)
+    np.testing.assert_allclose(model.decision_function(X), plain.decision_function(X), atol=1e-4)
 
 
 @pytest.mark.parametrize("init", ["one-vs-all", "random", "max-cut", "pairs"])

@@ -724,9 +724,9 @@ def test_learners_on_features_far_apart_are_not_taken_for_one():
     X, y = blobs(120, 2, 3, spread=1.0)
     at = 2**24 + np.tile([0, 1], 120)
     far = csr_matrix((X.ravel(), at, np.arange(0, 241, 2)), shape=(120, 2**24 + 2))
-    one = MultiBoostClassifier(n_estimators=20, C=100.0, random_state=0).fit(csr_matrix(X), y)
+    model = MultiBoostClassifier(n_estimators=20, C=100.0, random_state=0).fit(csr_matrix(X), y)
     other = MultiBoostClassifier(n_estimators=20, C=100.0, random_state=0).fit(far, y)
-    np.testing.assert_array_equal(one.history_["objective"], other.history_["objective"])
+    np.testing.assert_array_equal(model.history_["objective"], other.history_["objective"])
 
 
 @pytest.mark.parametrize("cls", [MultiBoostClassifier, MultiBoostCWClassifier])

@@ -1160,11 +1160,11 @@ def test_adaptive_rounds_equal_the_twins(cls, K, gap, s, warmup):
 @pytest.mark.parametrize("cls", BASED)
 def test_all_candidates_are_no_restriction(cls):
     X, y, weight = setting(300, 4, 4, seed=30)
-    one = cls(n_estimators=6, gap=2).fit(X, y, weight)
+    model = cls(n_estimators=6, gap=2).fit(X, y, weight)
     for s in (4, 9):
         other = cls(n_estimators=6, gap=2, n_candidates=s).fit(X, y, weight)
-        np.testing.assert_array_equal(one.model_.ensemble.leaf, other.model_.ensemble.leaf)
-        np.testing.assert_array_equal(one.history_["base"], other.history_["base"])
+        np.testing.assert_array_equal(model.model_.ensemble.leaf, other.model_.ensemble.leaf)
+        np.testing.assert_array_equal(model.history_["base"], other.history_["base"])
 
 
 @pytest.mark.parametrize("cls", BASED)
@@ -1196,17 +1196,20 @@ def test_two_classes(cls, based):
     """With two classes the base class makes no difference: one tree a round, either way binary boosting."""
     X, y, weight = setting(300, 4, 2, seed=33)
     options = {"n_estimators": 8, "max_leaf_nodes": 6, "learning_rate": 0.3}
-    one = cls(**options).fit(X, y, weight)
+    model = cls(**options).fit(X, y, weight)
     for extra in ({}, {"gap": 1}, {"n_candidates": 1}, {"warmup_rounds": 3}):
         other = based(**options, **extra).fit(X, y, weight)
-        np.testing.assert_array_equal(other.model_.raw_scores(X), one.model_.raw_scores(X))
-    assert len(one.model_.ensemble) == 8
-    plain, base0 = boosting(one, X, y, weight=weight), boosting(one, X, y, weight=weight)
+        np.testing.assert_array_equal(other.model_.raw_scores(X), model.model_.raw_scores(X))
+    assert len(model.model_.ensemble) == 8
+    plain, base0 = (
+        boosting(model, X, y, weight=weight),
+        boosting(model, X, y, weight=weight),
+    )
     rows = TreeData(X, y, 2, sample_weight=weight).rows
     for t in range(1, 9):
         plain.plain_round()
         base0.base_round([0])
-        expected = one.model_.truncate(t).raw_scores(X)[rows].T
+        expected = model.model_.truncate(t).raw_scores(X)[rows].T
         np.testing.assert_allclose(plain.F, expected, atol=1e-5)
         np.testing.assert_allclose(base0.F, expected, atol=1e-5)
 
@@ -1847,10 +1850,10 @@ def test_trainings_with_categories(cls):
         "max_features": 0.8,
         "categorical_features": [0, 2],
     }
-    one = cls(n_estimators=6, n_jobs=1, **options).fit(X, y)
+    model = cls(n_estimators=6, n_jobs=1, **options).fit(X, y)
     assert (
         cls(n_estimators=6, n_jobs=3, **options).fit(X, y).model_.to_bytes()
-        == one.model_.to_bytes()
+        == model.model_.to_bytes()
     )
     part = (
         cls(n_estimators=3, warm_start=True, **options)
@@ -1858,14 +1861,14 @@ def test_trainings_with_categories(cls):
         .set_params(n_estimators=6)
         .fit(X, y)
     )
-    assert part.decision_function(X).tobytes() == one.decision_function(X).tobytes()
-    reader = File(one.model_.to_bytes())
+    assert part.decision_function(X).tobytes() == model.decision_function(X).tobytes()
+    reader = File(model.model_.to_bytes())
     rows = np.vstack(
         [X[:60], [[99.0, 1, 3.5, 0], [-1, 2, 1e9, 3], [np.nan] * 4, [29.5, 0, -0.0, 1]]]
     )
     expected = np.array([reader.scores(np.float32(row).tolist()) for row in rows])
-    assert one.model_.raw_scores(rows).tobytes() == expected.tobytes()
-    assert one.model_.ensemble.subset.max() > 0
-    with_more = cls(n_estimators=3, **options).fit(X, y, init_model=one)
+    assert model.model_.raw_scores(rows).tobytes() == expected.tobytes()
+    assert model.model_.ensemble.subset.max() > 0
+    with_more = cls(n_estimators=3, **options).fit(X, y, init_model=model)
     assert with_more.model_.n_rounds == 9
-    assert one.refit_leaves(X, y).model_.ensemble.subset.max() > 0
+    assert model.refit_leaves(X, y).model_.ensemble.subset.max() > 0

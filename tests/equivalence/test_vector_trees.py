@@ -463,7 +463,7 @@ def test_the_bound_of_a_leaf_has_the_scale_of_the_weights(least):
         model = VectorTreeBoostClassifier(**params)
         scores.append(model.fit(X, y, sample_weight=scale * weight).decision_function(X))
     assert scores[0].any()
-    assert all((one == scores[0]).all() for one in scores)
+    assert all((score == scores[0]).all() for score in scores)
 
 
 def test_weights_are_repetitions():

@@ -456,13 +456,13 @@ def coded(X, y, code, rounds, learners=None):
     splits = []
     for _ in range(rounds):
         columns = [learners.learn(D[:, j] * C[:, j]) for j in range(C.shape[1])]
-        h = np.column_stack([one[1] for one in columns])
+        h = np.column_stack([column[1] for column in columns])
         r = (D * C * h).sum()
         alpha = float(rounded(0.5 * np.log((1 + r) / (1 - r))))
         f += alpha * h
         D = D * np.exp(-alpha * C * h)
         D /= D.sum()
-        splits.append([one[0] for one in columns])
+        splits.append([column[0] for column in columns])
     return splits, f
 
 

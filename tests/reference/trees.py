@@ -189,10 +189,10 @@ def best_subset(view, rows, values, column, least, real, l2=0.0, least_h=0):
     if not allowed.any():
         return None
     scores = np.where(allowed, score(left, right, real, l2=l2), -1)
-    at = int(np.argmax(scores))
-    best_score = float(scores[at])
-    own = left[:, at]
-    place, nan_left = divmod(at, sides)
+    index = int(np.argmax(scores))
+    best_score = float(scores[index])
+    own = left[:, index]
+    place, nan_left = divmod(index, sides)
     in_parts = ~rare & (cells[2, there] < view.least[column][1][there])
     best_score -= view.level_cost * max(int(in_parts.sum()) - 2, 0) * float(total[1])
     if best_score <= 0:
@@ -245,23 +245,23 @@ def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     if not allowed.any():
         return None
     scores = np.where(allowed, score(left, right, real, l2=l2), -1)
-    at = int(np.argmax(scores))
-    column = columns[which[at]]
-    pos = int(pos[at])
+    index = int(np.argmax(scores))
+    column = columns[which[index]]
+    pos = int(pos[index])
     gain = gain_of(left, right, l2)
-    of_bins = h[starts[which[at]] + 1 : starts[which[at] + 1]]
+    of_bins = h[starts[which[index]] + 1 : starts[which[index] + 1]]
     empty = pos + 1
     while empty < len(of_bins) and of_bins[empty] == 0:
         empty += 1
     if empty < len(of_bins):
         pos = (pos + empty - 1) // 2
     best = Split(
-        float(scores[at]),
+        float(scores[index]),
         column,
         pos,
-        nan_left=bool(side[at]),
+        nan_left=bool(side[index]),
         threshold=float(view.cuts[column][pos]),
-        gain=float(gain[at]),
+        gain=float(gain[index]),
     )
     # Each partition once, from whatever side or column it is seen.
     close = np.flatnonzero(allowed & (gain >= (1 - CLOSE) * np.max(gain[allowed])))

@@ -496,18 +496,18 @@ def test_no_more_folds_than_are_needed(monkeypatch):
         lambda *args, **named: sets.append(named["parts"]) or held_scores(*args, **named),
     )
     MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
-    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [
+    assert [[(len(train), len(test)) for train, test in parts] for parts in sets] == [
         [(120, 30)] * 2,
         [(30, 30)],
     ]
     sets.clear()
     monkeypatch.setattr(calibration, "ENOUGH", 30)
     MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
-    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [[(120, 30)]]
+    assert [[(len(train), len(test)) for train, test in parts] for parts in sets] == [[(120, 30)]]
     sets.clear()
     monkeypatch.setattr(calibration, "ENOUGH", 600)
     MCBoostClassifier(n_estimators=6, calibrate="temperature", cv=5, random_state=0).fit(X, y)
-    assert [[(len(train), len(held)) for train, held in parts] for parts in sets] == [
+    assert [[(len(train), len(test)) for train, test in parts] for parts in sets] == [
         [(120, 30)] * 3,
         [(30, 30)],
     ]
@@ -669,8 +669,8 @@ def test_groups_stay_together(monkeypatch):
         X, y, groups=groups
     )
     assert len(seen) == 3
-    for train, held in seen:
-        assert not np.isin(groups[held], groups[train]).any()
+    for train, test in seen:
+        assert not np.isin(groups[test], groups[train]).any()
     with pytest.raises(ValueError, match='calibrate="temperature" if there is no X_val'):
         VectorTreeBoostClassifier(n_estimators=3, calibrate=None).fit(X, y, groups=groups)
 

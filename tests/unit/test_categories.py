@@ -355,10 +355,10 @@ def test_early_stopping_calibration_and_threads(fitted):
     first.fit(X, y, None, *frame(100, 5))
     assert "val_log_loss" in first.history_
     options = {**options, "n_estimators": 5, "calibrate": "temperature"}
-    one = VectorTreeBoostClassifier(**options).fit(X, y)
+    model = VectorTreeBoostClassifier(**options).fit(X, y)
     two = VectorTreeBoostClassifier(**{**options, "n_jobs": 2}).fit(X, y)
-    assert one.model_.temperature is not None
-    assert one.model_.to_bytes() == two.model_.to_bytes()
+    assert model.model_.temperature is not None
+    assert model.model_.to_bytes() == two.model_.to_bytes()
     before = fitted.decision_function(X)
     again = pickle.loads(pickle.dumps(fitted)).refit_leaves(X, y, decay=0.0)
     assert again.decision_function(X).tobytes() == before.tobytes()
@@ -601,8 +601,8 @@ def test_the_scale_of_weights_makes_no_level_rare(name, weak_learner):
             )
             scores.append(model.model_.raw_scores(X))
         assert (scores[0].argmax(axis=1) == y).mean() > 0.95
-        for found in scores[1:]:
-            np.testing.assert_allclose(found, scores[0], rtol=1e-6, atol=1e-9)
+        for score in scores[1:]:
+            np.testing.assert_allclose(score, scores[0], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", TAKERS)

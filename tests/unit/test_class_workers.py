@@ -49,8 +49,8 @@ def test_division_of_the_rows_does_not_change_the_model(cls, how, size):
     for m, threads in ((300, 1), (9000, 2)):  # in double precision, and in single
         X, y = rows(m)
         parts = by_class(y, size) if how == "by class" else parts_of(m, size, how, rng=rng)
-        one = check_workers_agree(cls, X, y, parts=parts, threads=threads, n_estimators=3)
-        assert len(one.model_.ensemble) >= 9
+        single_model = check_workers_agree(cls, X, y, parts=parts, threads=threads, n_estimators=3)
+        assert len(single_model.model_.ensemble) >= 9
 
 
 @pytest.mark.parametrize("how", ["bounded", "categories"])
@@ -67,7 +67,7 @@ def test_more_rows_than_counts_of_24_bits_take(cls, how, monkeypatch):
     fewer = cls(random_state=0, **({"gap": 2} if cls in BASED else {}), **params).fit(X, y, weight)
     monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
     del params["n_jobs"]
-    one = check_workers_agree(
+    single_model = check_workers_agree(
         cls,
         X,
         y,
@@ -75,7 +75,9 @@ def test_more_rows_than_counts_of_24_bits_take(cls, how, monkeypatch):
         weight=weight,
         **params,
     )
-    np.testing.assert_allclose(one.decision_function(X), fewer.decision_function(X), atol=5e-3)
+    np.testing.assert_allclose(
+        single_model.decision_function(X), fewer.decision_function(X), atol=5e-3
+    )
 
 
 OPTIONS = {
@@ -179,10 +181,10 @@ def test_categories(cls, params):
     X[:, 1] = rng.integers(0, 70, len(y)) * (rng.random(len(y)) < 0.9)
     X[:, 2] = (y + rng.integers(0, 3, len(y))) % 5
     X[rng.random(len(y)) < 0.1, 2] = np.nan
-    one = check_workers_agree(
+    single_model = check_workers_agree(
         cls, X, y, parts=by_class(X[:, 1], 3), categorical_features=[1, 2], **params
     )
-    assert one.model_.ensemble.subset.any()
+    assert single_model.model_.ensemble.subset.any()
 
 
 @pytest.mark.parametrize("cls", [MartClassifier, ABCLogitBoostClassifier])
@@ -214,10 +216,10 @@ def test_features_drawn_that_cannot_split_the_root():
     X[:, 1:] = 0
     X[0, 1:] = 1
     parts = parts_of(len(y), 2, "random", rng=np.random.default_rng(7))
-    one = check_workers_agree(
+    single_model = check_workers_agree(
         LogitBoostClassifier, X, y, parts=parts, max_features=0.2, min_samples_leaf=5
     )
-    assert one.gain_[0] > 0
+    assert single_model.gain_[0] > 0
 
 
 @pytest.mark.parametrize("cls", ALL)
@@ -244,7 +246,7 @@ def test_validation_rows_of_one_worker(cls):
 def test_trainings_that_end_at_machine_accuracy(cls):
     """Gradients far below the first units of the sums; all workers end in the same round."""
     X, y = rows(300)
-    one = check_workers_agree(
+    single_model = check_workers_agree(
         cls,
         X,
         y,
@@ -253,7 +255,7 @@ def test_trainings_that_end_at_machine_accuracy(cls):
         learning_rate=1.0,
         max_leaf_nodes=50,
     )
-    assert one.n_estimators_ < 60
+    assert single_model.n_estimators_ < 60
 
 
 def test_rows_are_drawn_by_their_numbers():
@@ -326,7 +328,7 @@ def test_models_that_rounds_are_added_to():
     parts = parts_of(len(y), 3, "empty", rng=None)
     params = {"n_estimators": 3, "random_state": 0}
     begun = LogitBoostClassifier(**params).fit(X, y)
-    one = LogitBoostClassifier(**params).fit(X, y, init_model=begun)
+    single_model = LogitBoostClassifier(**params).fit(X, y, init_model=begun)
 
     def task(workers):
         part = parts[workers.rank]
@@ -336,7 +338,7 @@ def test_models_that_rounds_are_added_to():
             .model_.to_bytes()
         )
 
-    assert set(run(3, task)) == {one.model_.to_bytes()}
+    assert set(run(3, task)) == {single_model.model_.to_bytes()}
 
 
 WIDE = {
@@ -383,10 +385,10 @@ def test_shares_of_the_features_do_not_change_the_model(cls, size, how, monkeypa
     if how == "three trees in step":
         monkeypatch.setattr(class_trees, "TOGETHER", 3)
     parts = parts_of(len(y), size, "random", rng=np.random.default_rng(2))
-    one = check_workers_agree(
+    single_model = check_workers_agree(
         cls, X, y, parts=parts, n_estimators=2, threads=1 + size % 2, **WIDE[how]
     )
-    assert not WIDE[how].get("categorical_features") or one.model_.ensemble.subset.any()
+    assert not WIDE[how].get("categorical_features") or single_model.model_.ensemble.subset.any()
 
 
 def test_more_workers_than_shares():

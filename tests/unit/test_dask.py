@@ -104,10 +104,10 @@ def test_sparse_blocks(client, cls):
     ]
     params = {"n_estimators": 5, "random_state": 0, "calibrate": None}
     model = cls(client=client, **params).fit(da.concatenate(blocks), da.from_array(y, chunks=300))
-    one = cls._of(**params).fit(X, y, comm=Alone())
-    assert model.model_.to_bytes() == one.model_.to_bytes()
+    single_model = cls._of(**params).fit(X, y, comm=Alone())
+    assert model.model_.to_bytes() == single_model.model_.to_bytes()
     labels = model.predict(da.concatenate(blocks)).compute()
-    assert (labels == one.predict(X)).all()
+    assert (labels == single_model.predict(X)).all()
 
 
 def test_defaults_are_calibrated(client):

@@ -47,12 +47,12 @@ def check_divisions_agree(model, X, y, weight=None, parts=None, **options):
         estimator = model().fit(X[part], labels, its, comm=numbered(comm, part), **options)
         return estimator.model_.to_bytes()
 
-    one = fit(np.arange(X.shape[0]), Alone())
+    single_model = fit(np.arange(X.shape[0]), Alone())
     for own in divisions(X.shape[0]).values() if parts is None else parts:
         assert run(len(own), lambda workers, own=own: fit(own[workers.rank], workers)) == [
-            one
+            single_model
         ] * len(own)
-    return Model.from_bytes(one)
+    return Model.from_bytes(single_model)
 
 
 @pytest.mark.parametrize(
@@ -161,10 +161,10 @@ def dealt(codes, cv, size=1, weight=None, seed=7):
         dataset = TrainingSet(
             X, np.arange(K), codes[own], weight=weight[own], comm=numbered(workers, own)
         )
-        for i, (train, held) in enumerate(parts_of(dataset, cv, seed)):
-            assert not set(train) & set(held)
-            assert (weight[own[np.append(train, held)]] > 0).all()
-            fold[own[held]] = i
+        for i, (train, test) in enumerate(parts_of(dataset, cv, seed)):
+            assert not set(train) & set(test)
+            assert (weight[own[np.append(train, test)]] > 0).all()
+            fold[own[test]] = i
 
     for error in sorted(
         filter(None, run(size, task)), key=lambda error: isinstance(error, WorkerError)

@@ -55,10 +55,10 @@ def check_workers_agree(X, y, parts, weight=None, name="mcboost", **params):
 def test_division_of_the_rows_does_not_change_the_model(name, kind, how):
     for m, size, threads in ((300, 2, 1), (9000, 3, 2)):  # in double precision, and in single
         X, y = coded_rows(m)
-        one = check_workers_agree(
+        single_model = check_workers_agree(
             X, y, division(y, size, how), threads=threads, name=name, **KINDS[kind]
         )
-        assert one.n_estimators_ > 3
+        assert single_model.n_estimators_ > 3
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -93,8 +93,10 @@ def test_more_rows_than_counts_of_24_bits_take(name, monkeypatch):
     params = {**KINDS["trees on categories"], "min_weight_fraction_leaf": 0.01}
     fewer = cls(n_estimators=5, random_state=0, **options, **params).fit(X, y, weight, comm=Alone())
     monkeypatch.setattr(tree_data, "MANY_ROWS", 0)
-    one = check_workers_agree(X, y, division(y, 3, "random"), weight=weight, name=name, **params)
-    assert (one.predict(X) == fewer.predict(X)).mean() > 0.99
+    single_model = check_workers_agree(
+        X, y, division(y, 3, "random"), weight=weight, name=name, **params
+    )
+    assert (single_model.predict(X) == fewer.predict(X)).mean() > 0.99
 
 
 OPTIONS = {
@@ -337,11 +339,11 @@ def test_any_number_of_labels(form):
         )
         return model.model_.to_bytes(), model.classes_.tolist()
 
-    one = fit(np.arange(len(X)), Alone())
+    single_model = fit(np.arange(len(X)), Alone())
     for how in ("even", "by class", "empty"):
         parts = division(Y[:, 0], 3, how)
         assert run(len(parts), lambda workers, parts=parts: fit(parts[workers.rank], workers)) == [
-            one
+            single_model
         ] * len(parts)
 
 

@@ -178,8 +178,8 @@ def test_groups_stay_together():
     groups = np.random.default_rng(1).integers(0, 20, len(y))
     weight = np.repeat([0.0, 1.0], [40, 110])
     for cv in 4, GroupKFold(4), LeaveOneGroupOut():
-        for train, held in splits(cv, dataset_of(X, y, weight, groups=groups), seed=0):
-            assert not set(groups[train]) & set(groups[held])
+        for train, test in splits(cv, dataset_of(X, y, weight, groups=groups), seed=0):
+            assert not set(groups[train]) & set(groups[test])
 
 
 @pytest.mark.parametrize("form", ["splitter", "list", "generator", "masks", "predefined"])
@@ -212,8 +212,8 @@ def test_what_a_splitter_leaves_out_of_a_training_stays_out():
     purged = [
         (np.setdiff1d(rows, np.arange(b - 5, b + 35)), np.arange(b, b + 30)) for b in (0, 30, 60)
     ]
-    for (train, held), one in zip(splits(purged, dataset_of(X, y), 0), purged, strict=True):
-        assert np.array_equal(train, one[0]) and np.array_equal(held, one[1])
+    for (train, test), one in zip(splits(purged, dataset_of(X, y), 0), purged, strict=True):
+        assert np.array_equal(train, one[0]) and np.array_equal(test, one[1])
 
 
 def zero_in_fold(y):
@@ -361,7 +361,7 @@ def test_where_probabilities_are_calibrated_the_curve_is_that_of_the_temperature
     dataset = dataset_of(X, y)
     auto = out_of_fold(estimator, dataset, seed=7)
     plain = out_of_fold(estimator.set_params(calibrate=None), dataset, seed=7)
-    at = list(auto.rounds).index(auto.best_round)
+    index = list(auto.rounds).index(auto.best_round)
     losses = []
     for temperature in np.geomspace(0.1, 50, 3000):
         z = auto.scores / temperature
@@ -369,7 +369,7 @@ def test_where_probabilities_are_calibrated_the_curve_is_that_of_the_temperature
         losses.append(np.log(np.exp(z).sum(axis=1)) - z[np.arange(len(y)), dataset.codes])
     best = losses[int(np.mean(losses, axis=1).argmin())]
     found = [best[auto.fold == i].mean() for i in range(3)]
-    np.testing.assert_allclose(auto.curves[:, at], found, rtol=0.02)
+    np.testing.assert_allclose(auto.curves[:, index], found, rtol=0.02)
     same = min(auto.curves.shape[1], plain.curves.shape[1])
     assert (auto.curves.mean(axis=0)[:same] <= plain.curves.mean(axis=0)[:same] + 0.01).all()
     assert auto.best_round >= plain.best_round
@@ -505,9 +505,11 @@ def test_a_model_that_ends_by_itself_waits_for_the_others(monkeypatch):
     assert len(np.unique(out_of_fold_scores.curves[0])) == 1
     assert len(np.unique(out_of_fold_scores.curves[1])) > 1
     fixed, _ = held_scores(estimator, dataset_of(X, y), 0, rounds=9, parts=parts)
-    one = SAMMEClassifier(weak_learner="tree", max_leaf_nodes=3, n_estimators=9).fit(X[:20], y[:20])
-    assert one.n_estimators_ == 1
-    np.testing.assert_allclose(fixed[20:], one.model_.raw_scores(X[20:]), rtol=1e-12)
+    model = SAMMEClassifier(weak_learner="tree", max_leaf_nodes=3, n_estimators=9).fit(
+        X[:20], y[:20]
+    )
+    assert model.n_estimators_ == 1
+    np.testing.assert_allclose(fixed[20:], model.model_.raw_scores(X[20:]), rtol=1e-12)
 
 
 def test_without_anything_to_learn_one_round_is_asked_for():

@@ -78,8 +78,8 @@ def test_one_label_a_row_is_learnt_as_well():
     X, y = load_digits(return_X_y=True)
     X, y, Y = X[:600], y[:600], np.eye(10, dtype=int)[y[:600]]
     several = AdaBoostMHClassifier(n_estimators=20).fit(X, Y)
-    one = AdaBoostMHClassifier(n_estimators=20).fit(X, y)
-    np.testing.assert_array_equal(several.decision_function(X), 2 * one.decision_function(X))
+    model = AdaBoostMHClassifier(n_estimators=20).fit(X, y)
+    np.testing.assert_array_equal(several.decision_function(X), 2 * model.decision_function(X))
     assert (several.decision_function(X).argmax(axis=1) == y).mean() > 0.8
 
 

@@ -78,11 +78,11 @@ def test_folds_have_the_numbers_that_cv_gives_them():
     cv = TimeSeriesSplit(2)
     model = MCBoostClassifier(cv=cv, **TEMPERATURE).fit(X, y)
     assert model.oof_fold_.tolist() == [-1] * 50 + [0] * 50 + [1] * 50
-    for train, held in cv.split(X):
+    for train, test in cv.split(X):
         by_hand = (
-            MCBoostClassifier(n_estimators=5).fit(X[train], y[train]).decision_function(X[held])
+            MCBoostClassifier(n_estimators=5).fit(X[train], y[train]).decision_function(X[test])
         )
-        np.testing.assert_allclose(model.oof_decision_function_[held], by_hand, rtol=1e-12)
+        np.testing.assert_allclose(model.oof_decision_function_[test], by_hand, rtol=1e-12)
 
 
 @pytest.mark.parametrize("calibrate", [None, "temperature"])
@@ -92,16 +92,16 @@ def test_their_log_loss_is_that_of_the_curve(calibrate):
     scores = model.oof_decision_function_
     fold = model.oof_fold_
     cv_results = model.cv_results_
-    at = list(cv_results["rounds"]).index(cv_results["best_round"])
+    index = list(cv_results["rounds"]).index(cv_results["best_round"])
     z = scores / (fit_temperature(scores, y, None, link="softmax") if calibrate else 1)
     p = np.exp(z - z.max(axis=1, keepdims=True))
     p /= p.sum(axis=1, keepdims=True)
     losses = [log_loss(y[fold == i], p[fold == i]) for i in range(3)]
     np.testing.assert_allclose(
-        losses, cv_results["folds"][:, at], rtol=1e-3 if calibrate else 1e-12
+        losses, cv_results["folds"][:, index], rtol=1e-3 if calibrate else 1e-12
     )
     np.testing.assert_allclose(
-        np.mean(losses), cv_results["mean"][at], rtol=1e-3 if calibrate else 1e-12
+        np.mean(losses), cv_results["mean"][index], rtol=1e-3 if calibrate else 1e-12
     )
 
 
@@ -225,7 +225,7 @@ def test_scores_begin_at_those_given():
         X, y, init_score=first
     )
     by_hand = VectorTreeBoostClassifier(n_estimators=model.cv_results_["best_round"], **same)
-    for train, held in cv.split(X):
+    for train, test in cv.split(X):
         by_hand.fit(X[train], y[train], init_score=first[train])
-        expected = by_hand.decision_function(X[held], init_score=first[held])
-        np.testing.assert_allclose(model.oof_decision_function_[held], expected, rtol=1e-9)
+        expected = by_hand.decision_function(X[test], init_score=first[test])
+        np.testing.assert_allclose(model.oof_decision_function_[test], expected, rtol=1e-9)

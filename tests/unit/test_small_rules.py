@@ -375,8 +375,8 @@ def test_texts_of_more_than_40_characters_are_cut(n, shown):
 
 def test_without_a_penalty_the_diagonal_does_not_blur_the_minimum():
     tables = np.random.default_rng(0).exponential(size=(2, 3, 3))
-    for one in tables:
-        np.fill_diagonal(one, 0.0)
+    for table in tables:
+        np.fill_diagonal(table, 0.0)
 
     def fit(diagonal):
         loss = SimpleNamespace(

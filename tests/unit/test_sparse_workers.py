@@ -215,10 +215,10 @@ def test_validation_rows_of_one_worker():
         model = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"})
         return model.fit(X[part], y[part], comm=workers, **options).model_.to_bytes()
 
-    one = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"}).fit(
+    single_model = VectorTreeBoostClassifier(**{**PLAIN, "calibrate": "temperature"}).fit(
         X[50:], y[50:], **held
     )
-    assert set(run(3, task)) == {one.model_.to_bytes()}
+    assert set(run(3, task)) == {single_model.model_.to_bytes()}
 
 
 @pytest.mark.parametrize(

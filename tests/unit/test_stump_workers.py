@@ -33,8 +33,8 @@ def test_division_of_the_rows_does_not_change_the_model(name, how, size):
     for m, threads in ((300, 1), (9000, 2)):  # in double precision, and in single
         X, y = rows(m)
         parts = by_class(y, size) if how == "by class" else parts_of(m, size, how, rng=rng)
-        one = check_workers_agree(X, y, parts, threads=threads, name=name)
-        assert one.n_estimators_ > 3
+        single_model = check_workers_agree(X, y, parts, threads=threads, name=name)
+        assert single_model.n_estimators_ > 3
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -136,8 +136,8 @@ def test_columns_of_many_kinds():
     )
     X = np.hstack([X, np.arange(12) == rng.integers(0, 30, m)[:, None], np.ones((m, 1))])
     y = (X[:, 0] > 9).astype(int) + (X[:, 18] > 0.5) + (X[:, 25] > 0)
-    one = check_workers_agree(X, y, [np.arange(8000), np.arange(8000, m)], n_estimators=30)
-    assert len(set(one.history_["feature"])) > 3
+    single_model = check_workers_agree(X, y, [np.arange(8000), np.arange(8000, m)], n_estimators=30)
+    assert len(set(single_model.history_["feature"])) > 3
 
 
 @pytest.mark.parametrize("narrow", [True, False])
@@ -161,14 +161,14 @@ def test_columns_without_any_split():
     X, y = rows(300)
     X[:] = 1
     with pytest.warns(UserWarning, match="the model is constant"):
-        one = MCBoostClassifier().fit(X, y, comm=Alone())
+        single_model = MCBoostClassifier().fit(X, y, comm=Alone())
         by_worker = run(
             2,
             lambda w: (
                 MCBoostClassifier().fit(X[w.rank :: 2], y[w.rank :: 2], comm=w).model_.to_bytes()
             ),
         )
-    assert set(by_worker) == {one.model_.to_bytes()}
+    assert set(by_worker) == {single_model.model_.to_bytes()}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -216,9 +216,9 @@ def test_rounds_send_what_the_page_says():
     X, y = rows(2500)
 
     bins = sum(min(256, len(np.unique(column))) for column in X.T)  # missing ones are alike
-    for found in sums_of_rounds(MCBoostClassifier(n_estimators=6), X, y):
-        assert (found[:, 0] == 4).all()
-        assert (found[:, 1] == 16 + 8 * 4 + 4 * 4 * bins + 16 * 4**2).all()
+    for sums_of_round in sums_of_rounds(MCBoostClassifier(n_estimators=6), X, y):
+        assert (sums_of_round[:, 0] == 4).all()
+        assert (sums_of_round[:, 1] == 16 + 8 * 4 + 4 * 4 * bins + 16 * 4**2).all()
 
 
 def test_scattered_rounds_send_what_the_page_says(monkeypatch):

@@ -70,11 +70,11 @@ def test_rows_may_never_be_held_out(cv):
     for part, one in zip(auto.parts(), expected, strict=True):
         assert all(np.array_equal(a, b) for a, b in zip(part, one, strict=True))
     # The metric is that of the rows held out.
-    at = list(auto.rounds).index(auto.best_round)
+    index = list(auto.rounds).index(auto.best_round)
     for i, (_, held) in enumerate(expected):
         z = np.exp(auto.scores[held] - auto.scores[held].max(axis=1, keepdims=True))
         of_fold = log_loss(y[held], z / z.sum(axis=1, keepdims=True), labels=[0, 1, 2])
-        np.testing.assert_allclose(auto.curves[i, at], of_fold, rtol=1e-12)
+        np.testing.assert_allclose(auto.curves[i, index], of_fold, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_every_model_is_trained_on_earlier_rows(params, reverse, gap, trained):
     cv = list(TimeSeriesSplit(4, gap=gap).split(X))[:: -1 if reverse else 1]
     given = {"n_estimators": 4, "calibrate": None, "max_leaf_nodes": 4, **params}
     model = VectorTreeBoostClassifier(cv=cv, random_state=0, n_jobs=1, **given).fit(X, y)
-    assert all(train.max() < held.min() - gap for train, held in trained)
+    assert all(train.max() < test.min() - gap for train, test in trained)
     if given["calibrate"]:
         assert model.model_.is_calibrated
         assert min(len(train) for train, _ in trained) == 120 - gap, "there is a model of few rows"
@@ -136,7 +136,7 @@ def test_labels_take_their_thresholds_from_rows_held_out(trained, monkeypatch):
         assert np.isfinite(scores).all()
         np.testing.assert_array_equal(labels, Y[45:])
         assert model.model_.thresholds.any()
-    assert all(train.max() < held.min() for train, held in trained)
+    assert all(train.max() < test.min() for train, test in trained)
 
 
 # -- rounds ------------------------------------------------------------------------------------------------------------
@@ -176,10 +176,10 @@ def test_rows_without_weight_are_not_among_all_rows():
 def temperature_by_hand(parts, X, y, n_rounds):
     scores = []
     codes = []
-    for train, held in parts:
+    for train, test in parts:
         model = MCBoostClassifier(n_estimators=n_rounds).fit(X[train], y[train]).model_
-        scores.append(model.raw_scores(X[held]))
-        codes.append(y[held])
+        scores.append(model.raw_scores(X[test]))
+        codes.append(y[test])
     return fit_temperature(np.concatenate(scores), np.concatenate(codes), None, link="softmax2")
 
 
@@ -276,8 +276,8 @@ def test_a_subset_is_split_by_its_own_rows(params, trained):
     trained[:] = []
     alone = MCBoostClassifier(**new).fit(X[rows], y[rows])
     assert part.model_.to_bytes() == alone.model_.to_bytes()
-    for (train, held), (its_train, its_held) in zip(of_part, trained, strict=True):
-        assert np.array_equal(train, rows[its_train]) and np.array_equal(held, rows[its_held])
+    for (train, test), (its_train, its_held) in zip(of_part, trained, strict=True):
+        assert np.array_equal(train, rows[its_train]) and np.array_equal(test, rows[its_held])
     with pytest.raises(ValueError, match="row 40 is held out 2 times"):
         twice = [(np.arange(50, 200), np.arange(50))] * 2
         MCBoostClassifier(n_estimators="auto", cv=twice).fit(Dataset(X, y).subset(rows))

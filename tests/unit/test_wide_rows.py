@@ -47,7 +47,10 @@ def wide_models(n_features):
             models = [Model.from_ensemble(both, range(4)) for both in (wide, trees)]
             yield *models, place
             if splits == (0, 12) and mode in ("scalar", "vector"):
-                yield *(Model.from_bytes(one.to_bytes("packed", "int8")) for one in models), place
+                yield (
+                    *(Model.from_bytes(model.to_bytes("packed", "int8")) for model in models),
+                    place,
+                )
 
 
 @pytest.mark.parametrize("n_features", [65_537, WIDEST])

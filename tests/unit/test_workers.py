@@ -83,10 +83,10 @@ def test_exclusive_columns(cls, monkeypatch):
 
     if cls is VectorTreeBoostClassifier:
         params["calibrate"] = None
-    one = cls(**params).fit(X, y)
+    single_model = cls(**params).fit(X, y)
     lanes.clear()
     by_worker = run(2, task)
-    assert set(by_worker) == {one.model_.to_bytes()}, by_worker
+    assert set(by_worker) == {single_model.model_.to_bytes()}, by_worker
     assert lanes[0] == lanes[1]
     shared = [lane for lane in lanes[0] if len(lane) > 1]
     assert any(len(lane) > 3 for lane in shared), lanes
@@ -671,7 +671,7 @@ def test_categories_that_only_some_workers_have(codes):
     frame = pandas.DataFrame(X, columns=list("abcdef"))
     frame["e"] = pandas.Categorical([f"level {int(code)}" for code in X[:, 4]])
     params = {"n_estimators": 4, "calibrate": None, "random_state": 0}
-    one = VectorTreeBoostClassifier(**params).fit(frame, y)
+    single_model = VectorTreeBoostClassifier(**params).fit(frame, y)
 
     def task(workers):
         part = parts[workers.rank]
@@ -682,7 +682,7 @@ def test_categories_that_only_some_workers_have(codes):
         )
 
     by_worker = run(2, task)
-    assert [its == one.model_.to_bytes() for its in by_worker] == [True, True], by_worker
+    assert [its == single_model.model_.to_bytes() for its in by_worker] == [True, True], by_worker
 
 
 @pytest.mark.parametrize("series", [False, True])
@@ -704,7 +704,9 @@ def test_parts_of_a_validation_frame_keep_names_and_types(series):
     whole = np.arange(len(y) - 90)
     held = np.arange(len(y) - 90, len(y))
     X_val, y_val = part_of(held)
-    one = VectorTreeBoostClassifier(**params).fit(*part_of(whole), X_val=X_val, y_val=y_val)
+    single_model = VectorTreeBoostClassifier(**params).fit(
+        *part_of(whole), X_val=X_val, y_val=y_val
+    )
     parts, held_parts = np.array_split(whole, 3), np.array_split(held, 3)
 
     def task(workers):
@@ -716,7 +718,7 @@ def test_parts_of_a_validation_frame_keep_names_and_types(series):
 
     by_worker = run(3, task)
     assert [type(its) for its in by_worker] == [bytes] * 3, by_worker
-    assert set(by_worker) == {one.model_.to_bytes()}
+    assert set(by_worker) == {single_model.model_.to_bytes()}
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
@@ -746,9 +748,9 @@ def test_parts_of_a_validation_set_go_by_name_in_every_library(library):
         model.fit(own, y[part], X_val=own.select(list(names)), y_val=y[part], comm=comm)
         return model.model_.to_bytes(), model.history_["val_log_loss"].tolist()
 
-    one = fit(range(300), Alone())
+    single_model = fit(range(300), Alone())
     halves = [range(150), range(150, 300)]
-    assert run(2, lambda w: fit(halves[w.rank], w)) == [one, one]
+    assert run(2, lambda w: fit(halves[w.rank], w)) == [single_model, single_model]
     for found in run(2, lambda w: fit(halves[w.rank], w, "cba")):
         assert "must be in the same order as they were in fit" in str(found)
 
@@ -871,10 +873,10 @@ def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
         model = cls(**params).fit(X[part], y[part], weight[part], **options)
         return model.model_.to_bytes(), model.history_["val_log_loss"].tolist()
 
-    one = fit(np.arange(len(y)), Alone())
-    assert Model.from_bytes(one[0]).temperature is not None
+    single_model = fit(np.arange(len(y)), Alone())
+    assert Model.from_bytes(single_model[0]).temperature is not None
     parts = parts_of(len(y), 3, how, rng=np.random.default_rng(0))
-    assert run(3, lambda workers: fit(parts[workers.rank], workers)) == [one] * 3
+    assert run(3, lambda workers: fit(parts[workers.rank], workers)) == [single_model] * 3
 
 
 def test_few_rows_are_set_aside_where_folds_calibrate():
@@ -894,11 +896,11 @@ def test_few_rows_are_set_aside_where_folds_calibrate():
         )
         return model.model_.with_meta({}).to_bytes()  # which names the parameters
 
-    one = fit(np.arange(len(y)), Alone())
+    single_model = fit(np.arange(len(y)), Alone())
     parts = parts_of(len(y), 3, "one row", rng=np.random.default_rng(0))
-    assert run(3, lambda workers: fit(parts[workers.rank], workers)) == [one] * 3
-    assert fit(np.arange(len(y)), Alone(), validation_fraction=500 / len(y)) == one
-    assert fit(np.arange(len(y)), Alone(), validation_fraction=0.1) != one
+    assert run(3, lambda workers: fit(parts[workers.rank], workers)) == [single_model] * 3
+    assert fit(np.arange(len(y)), Alone(), validation_fraction=500 / len(y)) == single_model
+    assert fit(np.arange(len(y)), Alone(), validation_fraction=0.1) != single_model
 
 
 def test_metrics_of_the_user_see_the_drawn_rows_in_the_order_of_their_numbers():

@@ -138,10 +138,12 @@ def bench_blocks(options):
             for how, outcomes in runs.items():
                 task = {"how": how, "rows": rows, "rounds": rounds, "spec": {"threads": threads}}
                 outcomes.append(run_process(task, "bench.blocks"))
-        seconds = {how: min(one["seconds"] for one in outcomes) for how, outcomes in runs.items()}
+        seconds = {
+            how: min(outcome["seconds"] for outcome in outcomes) for how, outcomes in runs.items()
+        }
         for how, outcomes in runs.items():
-            memory = max(one["anonymous_MB"] for one in outcomes)
-            cpu = round(min(one["cpu"] for one in outcomes), 1)
+            memory = max(outcome["anonymous_MB"] for outcome in outcomes)
+            cpu = round(min(outcome["cpu"] for outcome in outcomes), 1)
             words = {
                 "cpu_s": cpu,
                 "anonymous_MB": round(memory),

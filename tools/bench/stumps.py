@@ -185,8 +185,8 @@ def bench_fit_mnist(options):
         }
     )
     # Imports and first calls stay out of the timed runs, which have no untimed run of their own for their length.
-    for one in contenders(X[:1000], codes[:1000], 2, threads=2).values():
-        one()
+    for contender in contenders(X[:1000], codes[:1000], 2, threads=2).values():
+        contender()
     for threads in (1, 2):
         timings = race(
             contenders(X, codes, rounds, threads=threads), min(options.repeat, 3), warm_up=False

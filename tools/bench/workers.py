@@ -89,7 +89,9 @@ def of_data(report, name, options):
             task = {"name": name, "rows": rows, "rounds": rounds, "spec": {"threads": threads}}
             task["as_worker"] = as_worker
             outcomes.append(run_process(task, "bench.workers", prefix=mpiexec(processes)))
-    seconds = {how: min(one["seconds"] for one in outcomes) for how, outcomes in runs.items()}
+    seconds = {
+        how: min(outcome["seconds"] for outcome in outcomes) for how, outcomes in runs.items()
+    }
     for how, outcomes in runs.items():
         more = {
             "sums_a_round": outcomes[0]["sums"] / rounds,
@@ -106,7 +108,7 @@ def of_data(report, name, options):
                 f"{name}: {how} / {FIRST}", seconds[how] / seconds[FIRST], bound, at_most=True
             )
     alike = [outcomes for how, outcomes in runs.items() if how != FIRST or AS_WORKER not in ways]
-    files = {one["sha256"] for outcomes in alike for one in outcomes}
+    files = {outcome["sha256"] for outcomes in alike for outcome in outcomes}
     report.target(f"{name}: different models", len(files), 1, at_most=True, unit="")
 
 

@@ -182,7 +182,7 @@ def values(frame):
     if end:
         distances = [100 * (wrong / printed(*cell) - 1) for cell, wrong in end.items()]
         texts["distance"] = span(distances, "{:+.1f}")
-        texts["within"] = f"{sum(abs(one) <= 3 for one in distances)} of {len(distances)}"
+        texts["within"] = f"{sum(abs(distance) <= 3 for distance in distances)} of {len(distances)}"
     return texts
 
 

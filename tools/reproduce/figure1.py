@@ -141,8 +141,8 @@ class Paths:
         self.seconds = between - start, time.perf_counter() - between
         # The row of round t has norm (t + 1) * STEP unless a coefficient went back.
         self.norms = np.abs(self.stage).sum(axis=(1, 2))
-        at = np.searchsorted(self.norms, gammas - STEP / 2)
-        self.used = np.minimum(at, len(self.norms) - 1)
+        index = np.searchsorted(self.norms, gammas - STEP / 2)
+        self.used = np.minimum(index, len(self.norms) - 1)
 
     def lines(self):
         """Rows of figure1.csv."""

@@ -241,7 +241,7 @@ def columns_table(frame):
                     for m in methods
                 ]
                 if any(map(len, errors)):
-                    lines.append(["", "", words, *(_shown(one) for one in errors)])
+                    lines.append(["", "", words, *(_shown(error) for error in errors)])
     return markdown_table(["set", "kernel", "features", *methods], lines)
 
 

@@ -143,12 +143,12 @@ def error_at(row, count, column):
     """
     points = points_of(row)
     ended = row["rounds_fitted"] < row["rounds"]
-    at = np.flatnonzero(points[column] <= count)
-    if not len(at) or (
-        at[-1] == points.shape[1] - 1 and not ended and points[column, -1] < 0.9 * count
+    index = np.flatnonzero(points[column] <= count)
+    if not len(index) or (
+        index[-1] == points.shape[1] - 1 and not ended and points[column, -1] < 0.9 * count
     ):
         return float("nan")
-    return float(points[2, at[-1]])
+    return float(points[2, index[-1]])
 
 
 def errors_at(rows, count, column):

@@ -229,7 +229,7 @@ def defaults_plan(options, journal):
     units = with_seeds(data=sets_by_cost(options.sets), method=present(options.methods or METHODS))
     yield (
         0,
-        [one for one in units if one["method"] not in DENSE or not DATA[one["data"]].sparse],
+        [unit for unit in units if unit["method"] not in DENSE or not DATA[unit["data"]].sparse],
         "quality",
     )
 
