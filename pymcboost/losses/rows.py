@@ -318,6 +318,7 @@ class Rows(Integers):
         return value
 
     def _values_in_unit(self, rows, leaf_start, magic, step_options, kept=None):
+        """Leaf vectors from sums in the unit of ``magic``, and the leaves whose sums have too few bits in it."""
         arguments = rows, leaf_start, magic, step_options, self.n_threads, kept
         return _vector_loss.softmax_values(self.gradient, self.weight, self.lanes, *arguments)
 

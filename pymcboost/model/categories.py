@@ -247,17 +247,14 @@ def _values_of(column):
 def factors(column):
     """Index of each value among the distinct values, -1 if it is missing; and the distinct values as text."""
     if hasattr(column, "cat") and hasattr(column, "iloc"):  # pandas
-        return column.cat.codes.to_numpy().astype(np.int64), [
-            text_of(value) for value in column.cat.categories.tolist()
-        ]
-    place_of_text = {}
-    values = _values_of(column)
-    places = [
-        -1
-        if (text := text_of(value)) is None
-        else place_of_text.setdefault(text, len(place_of_text))
-        for value in values
-    ]
+        texts = [text_of(value) for value in column.cat.categories.tolist()]
+        return column.cat.codes.to_numpy().astype(np.int64), texts
+    place_of_text = {None: -1}  # text_of gives None for missing values
+    places = []
+    for value in _values_of(column):
+        text = text_of(value)
+        places.append(place_of_text.setdefault(text, len(place_of_text) - 1))
+    del place_of_text[None]
     return np.array(places, dtype=np.int64), list(place_of_text)
 
 

@@ -166,13 +166,15 @@ def test_own_losses_begin_there_too():
 
 @pytest.mark.parametrize("name", TAKERS)
 def test_a_model_without_rounds_adds_nothing(name):
+    """On constant columns trees find no split. Without `init_score` the model has the frequencies of the classes."""
     X, y, scores = rows()
+    constant_X = np.zeros_like(X)
     with pytest.warns(UserWarning):
-        model = made(name).fit(0 * X, y, init_score=9 * np.eye(3)[y])
-        plain = made(name).fit(0 * X, y)
-    if not model.n_estimators_:
-        assert not model.model_.raw_scores(X).any()
-        assert np.array_equal(model.decision_function(X, init_score=scores), scores)
+        continued = made(name).fit(constant_X, y, init_score=9 * np.eye(3)[y])
+        plain = made(name).fit(constant_X, y)
+    if continued.n_estimators_ == 0:
+        assert not continued.model_.raw_scores(X).any()
+        assert np.array_equal(continued.decision_function(X, init_score=scores), scores)
     assert np.abs(plain.model_.raw_scores(X)).max() > 0.01
 
 

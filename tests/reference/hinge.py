@@ -38,7 +38,10 @@ def solve_dual(K, sign, d, c, tol=1e-10, max_steps=1_000_000, start=0.0):
 
 
 def free_step(X, target, lo, hi, beta, most, ridge):
-    """A step on all free variables of the linear kernel's dual up to the first bound, see `Rows.free_step`."""
+    """A step on all free variables of the linear kernel's dual up to the first bound, see `Rows.free_step`.
+
+    Returns beta, the number of free variables, whether they moved, whether by the whole step, and then the bias.
+    """
     free = np.flatnonzero((beta > lo) & (beta < hi))
     beta = beta.copy()
     n = len(free)
@@ -52,12 +55,14 @@ def free_step(X, target, lo, hi, beta, most, ridge):
     step = np.linalg.solve(system, np.append(target[free] - Z @ (X.T.astype(float) @ beta), 0.0))
     step, bias = step[:-1], step[-1]
     room = np.where(step > 0, hi[free] - beta[free], beta[free] - lo[free])
-    share = np.min(room / np.abs(step))
-    beta[free] += min(1.0, share) * step
-    if share < 1:
-        first = free[np.argmin(room / np.abs(step))]
-        beta[first] = (hi if step[np.argmin(room / np.abs(step))] > 0 else lo)[first]
-    return beta, n, True, share >= 1, bias if share >= 1 else 0.0
+    share_to_bound = room / np.abs(step)
+    nearest = np.argmin(share_to_bound)
+    is_whole = share_to_bound[nearest] >= 1
+    beta[free] += min(1.0, share_to_bound[nearest]) * step
+    if not is_whole:
+        bounds = hi if step[nearest] > 0 else lo
+        beta[free[nearest]] = bounds[free[nearest]]
+    return beta, n, True, is_whole, bias if is_whole else 0.0
 
 
 def dual_objective(K, sign, d, beta):

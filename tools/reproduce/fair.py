@@ -519,12 +519,9 @@ def paired_text(frame):
 
 
 def paired_values(frame):
-    """What sentences say of sets."""
-    above = [
-        data
-        for data in sets_by_cost()
-        if data in set(frame[frame["p"].astype(float) < LEVEL]["data"])
-    ]
+    """Texts for sentences: the sets on which vector trees are significantly above the booster, and how many."""
+    significant = set(frame[frame["p"].astype(float) < LEVEL]["data"])
+    above = [data for data in sets_by_cost() if data in significant]
     words = [f"{data} ({select(frame, data=data)['ratio'].iloc[0]:.2f} times)" for data in above]
     ratio = frame["ratio"].astype(float)
     return {
