@@ -158,7 +158,12 @@ def coded_models(rng, classes, k):
             column = int(rng.integers(n_columns))
             leaf = rng.normal(size=s + 1)
             builder.add_tree(
-                feature, rng.normal(size=s), nan_left, random_right(s, rng), leaf, column
+                feature,
+                rng.normal(size=s),
+                nan_left,
+                right=random_right(s, rng),
+                leaf=leaf,
+                cls=column,
             )
             builder.end_round()
         yield Model.from_ensemble(builder.freeze(), classes, link="softmax")

@@ -222,11 +222,9 @@ class Rows(Integers):
     def bound(self):
         """Upper bound of the gradients."""
         bound = self.loss.bound(self.data.n_classes)
-        return (
-            max(abs(end) for end in _range_of(self.data.comm, self.gradient))
-            if bound is None
-            else bound
-        )
+        if bound is not None:
+            return bound
+        return max(abs(end) for end in _range_of(self.data.comm, self.gradient))
 
     def parts(self, n):
         """Slices of the rows with about ``n`` numbers each."""

@@ -237,7 +237,14 @@ def test_chains_of_any_depth(tmp_path):
 
     n = 5000
     builder = TreesBuilder(2, 1)
-    builder.add_tree([0] * n, np.arange(n), [False] * n, np.ones(n, int), np.arange(n + 1) * 0.5, 0)
+    builder.add_tree(
+        [0] * n,
+        np.arange(n),
+        [False] * n,
+        right=np.ones(n, int),
+        leaf=np.arange(n + 1) * 0.5,
+        cls=0,
+    )
     builder.end_round()
     Model.from_ensemble(builder.freeze(), [0, 1]).save(tmp_path / "deep.mcb")
     model = load_model(tmp_path / "deep.mcb")

@@ -21,9 +21,9 @@ from pymcboost.model.scale import Scale
 def known():
     """Model of three stumps whose feature shares are known: column 4 has 3/5, column 1 2/5."""
     builder = EnsembleBuilder(2, 6)
-    builder.add_stump(1, 0.5, False, [0.0, 1.0])
-    builder.add_stump(4, 0.5, False, [0.0, 1.0], [0.0, 0.5])
-    builder.add_stump(4, 1.5, True, [2.5, 0.0], [0.0, 0.0])
+    builder.add_stump(1, 0.5, False, right=[0.0, 1.0])
+    builder.add_stump(4, 0.5, False, right=[0.0, 1.0], left=[0.0, 0.5])
+    builder.add_stump(4, 1.5, True, right=[2.5, 0.0], left=[0.0, 0.0])
     return builder.freeze()
 
 
@@ -109,7 +109,7 @@ def test_memory_of_a_prepared_model(capsys, tmp_path):
     """What a C program reserves for mcb_prepare."""
     path = tmp_path / "m.mcb"
     builder = TreesBuilder(2, 3)
-    builder.add_tree([1], [0.5], [False], [1], [-1, 1], 1)
+    builder.add_tree([1], [0.5], [False], right=[1], leaf=[-1, 1], cls=1)
     builder.end_round()
     Model.from_ensemble(builder.freeze(), [3, 8]).save(path)
     assert main(["--json", str(path)]) == 0
@@ -152,7 +152,7 @@ def test_odd_information_does_no_harm(capsys, tmp_path, known, meta, options):
 
 def test_wide_model_takes_no_memory_for_unused_features(capsys, tmp_path):
     builder = EnsembleBuilder(2, 2**31 - 1)
-    builder.add_stump(2**31 - 2, 0.5, False, [0.0, 1.0])
+    builder.add_stump(2**31 - 2, 0.5, False, right=[0.0, 1.0])
     Model.from_ensemble(builder.freeze(), [0, 1]).save(tmp_path / "m.mcb")
     assert main([str(tmp_path / "m.mcb")]) == 0
     assert "\n  2147483647" in capsys.readouterr().out
@@ -162,10 +162,12 @@ def test_wide_model_takes_no_memory_for_unused_features(capsys, tmp_path):
 def trees():
     """Three trees in two rounds, with 3, 0 and 1 splits; column 1 has 3 of the splits, column 4 one."""
     builder = TreesBuilder(3, 6)
-    builder.add_tree([1, 1, 4], [0.5, 0.0, 2.0], [False] * 3, [3, 1, 1], [1, 2, 3, 4], 0, 1)
-    builder.add_tree([], [], [], [], [5.0], 2)
+    builder.add_tree(
+        [1, 1, 4], [0.5, 0.0, 2.0], [False] * 3, right=[3, 1, 1], leaf=[1, 2, 3, 4], cls=0, base=1
+    )
+    builder.add_tree([], [], [], right=[], leaf=[5.0], cls=2)
     builder.end_round()
-    builder.add_tree([1], [0.5], [True], [1], [-1, 1], 1)
+    builder.add_tree([1], [0.5], [True], right=[1], leaf=[-1, 1], cls=1)
     builder.end_round()
     return builder.freeze()
 
@@ -267,7 +269,16 @@ def test_kernel_machine(capsys, tmp_path, kernel, formula):
     path = tmp_path / "m.mcb"
     support = np.arange(12.0).reshape(4, 3)
     scale = Scale(np.zeros(3), np.ones(3)) if kernel == "rbf" else None
-    machine = KernelMachine(kernel, 0.25, 1.0, 3, support, np.ones((4, 2)), np.zeros(2), scale)
+    machine = KernelMachine(
+        kernel,
+        0.25,
+        1.0,
+        degree=3,
+        support=support,
+        coef=np.ones((4, 2)),
+        intercept=np.zeros(2),
+        scale=scale,
+    )
     Model.from_ensemble(machine, [1, 2]).save(path)
     assert main([str(path)]) == 0
     assert (

@@ -159,7 +159,7 @@ def test_more_and_fewer_features_than_the_model(files, tmp_path, scored):
 def test_missing_features_are_a_notice_where_the_model_needs_them(tmp_path, base):
     """Once, and not for features that no weak learner looks at."""
     builder = EnsembleBuilder(2, 9)
-    builder.add_stump(4, 0.5, False, [1.0, -1.0])
+    builder.add_stump(4, 0.5, False, right=[1.0, -1.0])
     meta = {"index_base": base}
     Model.from_ensemble(builder.freeze(), [1, 2], link="softmax", meta=meta).save(
         tmp_path / "m.mcb"
@@ -220,7 +220,9 @@ def test_rounds(files, tmp_path, scored, kind):
         builder = TreesBuilder(3, 5)
         for r in range(4):
             for cls in range(3):
-                builder.add_tree([r], [0.1 * cls], [False], [1], [r, -cls - 1.0], cls)
+                builder.add_tree(
+                    [r], [0.1 * cls], [False], right=[1], leaf=[r, -cls - 1.0], cls=cls
+                )
             builder.end_round()
         model = Model.from_ensemble(builder.freeze(), model.classes_, link="softmax")
     model.save(tmp_path / "m.mcb")

@@ -90,8 +90,8 @@ def test_many_classes_give_the_largest_confusions(tmp_path):
             0,
             k - 0.5,
             False,
-            np.where(np.arange(30) < k, 1.0, 0.0),
-            np.where(np.arange(30) < k, 0, 1.0),
+            right=np.where(np.arange(30) < k, 1.0, 0.0),
+            left=np.where(np.arange(30) < k, 0, 1.0),
         )
     Model.from_ensemble(builder.freeze(), list(range(100, 130)), link="softmax").save(
         tmp_path / "m.mcb"

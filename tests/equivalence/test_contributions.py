@@ -60,10 +60,10 @@ def random_stumps(rng, n=6):
         rng.integers(0, D, n),
         rng.integers(-1, 2, n).astype(np.float32),
         rng.random(n) < 0.5,
-        rng.normal(size=(n, K)).astype(np.float32),
-        left,
-        rng.normal(size=K).astype(np.float32),
-        D,
+        right=rng.normal(size=(n, K)).astype(np.float32),
+        left=left,
+        bias=rng.normal(size=K).astype(np.float32),
+        n_features=D,
     )
 
 

@@ -284,7 +284,13 @@ def test_a_table_that_would_outgrow_the_sets_is_not_made(tmp_path):
     for j in range(40):
         sets = {0: categories.packed(j, np.arange(0, n, 2), True)}
         builder.add_tree(
-            np.array([j]), np.zeros(1), np.ones(1, bool), np.ones(1, int), np.eye(2), -1, sets=sets
+            np.array([j]),
+            np.zeros(1),
+            np.ones(1, bool),
+            right=np.ones(1, int),
+            leaf=np.eye(2),
+            cls=-1,
+            sets=sets,
         )
     builder.end_round()
     model = Model.from_ensemble(builder.freeze(), range(2))
@@ -324,9 +330,9 @@ def chains(n_trees, n_splits):
             np.zeros(n_splits, int),
             rng.normal(size=n_splits),
             rng.random(n_splits) < 0,
-            right,
-            leaf,
-            -1,
+            right=right,
+            leaf=leaf,
+            cls=-1,
         )
     builder.end_round()
     return builder.freeze()

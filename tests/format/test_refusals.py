@@ -1073,10 +1073,10 @@ def test_negative_zero_threshold_of_another_writer():
         stumps.feature,
         np.array([-1.0, 0.0, 1.0]),
         stumps.nan_left,
-        stumps.right,
-        None,
-        stumps.bias,
-        1,
+        right=stumps.right,
+        left=None,
+        bias=stumps.bias,
+        n_features=1,
     )
     X = np.array([[0.0], [-0.0], [1e-45], [-1e-45]], dtype=np.float32)
     for layout in ("list", "interval"):

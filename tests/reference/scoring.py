@@ -44,8 +44,8 @@ def random_stumps(n_stumps, n_features, n_classes, two_sided=False, seed=0, few_
             rng.integers(n_features),
             threshold,
             rng.random() < 0.5,
-            rng.normal(size=n_classes),
-            left,
+            right=rng.normal(size=n_classes),
+            left=left,
         )
     return builder.freeze()
 
@@ -184,11 +184,11 @@ def random_kernel(n_support, n_features, n_classes, kernel="rbf", scaled=False, 
         kernel,
         0.7 / n_features,
         0.25,
-        5,
-        rng.normal(size=(n_support, n_features)).astype(np.float32),
-        rng.normal(size=(n_support, n_classes)).astype(np.float32),
-        rng.normal(size=n_classes).astype(np.float32),
-        scale,
+        degree=5,
+        support=rng.normal(size=(n_support, n_features)).astype(np.float32),
+        coef=rng.normal(size=(n_support, n_classes)).astype(np.float32),
+        intercept=rng.normal(size=n_classes).astype(np.float32),
+        scale=scale,
     )
 
 
@@ -242,10 +242,10 @@ def random_trees(
                 rng.integers(n_features, size=s),
                 threshold,
                 rng.random(s) < 0.5,
-                right,
-                rng.normal(size=(s + 1, n_classes) if mode == "vector" else s + 1),
-                -1 if mode == "vector" else cls,
-                base if mode == "base" else -1,
+                right=right,
+                leaf=rng.normal(size=(s + 1, n_classes) if mode == "vector" else s + 1),
+                cls=-1 if mode == "vector" else cls,
+                base=base if mode == "base" else -1,
             )
         builder.end_round()
     return builder.freeze()

@@ -101,7 +101,9 @@ def test_trees_too_large_to_be_prepared_score_alike():
         j: trees.categories.packed(1, np.flatnonzero(rng.random(300) < 0.5), False)
         for j in range(s)
     }
-    builder.add_tree([1] * s, [0] * s, [False] * s, [1] * s, rng.normal(size=(s + 1, 2)), sets=sets)
+    builder.add_tree(
+        [1] * s, [0] * s, [False] * s, right=[1] * s, leaf=rng.normal(size=(s + 1, 2)), sets=sets
+    )
     builder.end_round()
     model = Model.from_ensemble(builder.freeze(), range(2))
     X = with_codes(random_rows(40, 4))

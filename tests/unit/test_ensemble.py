@@ -23,14 +23,14 @@ def test_builder_grows_truncates_and_freezes():
     builder = EnsembleBuilder(3, 5)
     rows = np.random.default_rng(0).normal(size=(100, 3))
     for j in range(100):
-        builder.add_stump(j % 5, j / 7, j % 2 == 0, rows[j])
+        builder.add_stump(j % 5, j / 7, j % 2 == 0, right=rows[j])
     frozen = builder.freeze()
     assert len(builder) == len(frozen) == 100
     assert frozen.left is None
     assert frozen.right.dtype == np.float32
     assert (frozen.right == rows.astype(np.float32)).all()
     builder.truncate_rounds(40)
-    builder.add_stump(1, 0.5, True, [1, 2, 3], [4, 5, 6])
+    builder.add_stump(1, 0.5, True, right=[1, 2, 3], left=[4, 5, 6])
     second = builder.freeze()
     assert len(frozen) == 100
     assert len(second) == 41
@@ -46,16 +46,24 @@ def test_equal_models_give_equal_bytes():
     plain = random_stumps(10, 4, 3)
     zeros = plain.right.copy()
     zeros[2] = 0
-    a = Stumps(plain.feature, plain.threshold, plain.nan_left, zeros, None, plain.bias, 4)
+    a = Stumps(
+        plain.feature,
+        plain.threshold,
+        plain.nan_left,
+        right=zeros,
+        left=None,
+        bias=plain.bias,
+        n_features=4,
+    )
     minus = np.where(zeros == 0, np.float32(-0.0), zeros)
     b = Stumps(
         plain.feature.astype(np.uint8),
         plain.threshold.astype(np.float64),
         plain.nan_left.astype(int),
-        minus,
-        -zeros,
-        plain.bias,
-        4,
+        right=minus,
+        left=-zeros,
+        bias=plain.bias,
+        n_features=4,
     )
     assert (
         Model.from_ensemble(a, range(3)).to_bytes() == Model.from_ensemble(b, range(3)).to_bytes()
@@ -70,10 +78,10 @@ def test_minus_zero_threshold():
         np.array([0, 0]),
         np.array([-0.0, 0.0]),
         np.array([False, False]),
-        np.ones((2, 2)),
-        None,
-        np.zeros(2),
-        1,
+        right=np.ones((2, 2)),
+        left=None,
+        bias=np.zeros(2),
+        n_features=1,
     )
     X = np.array([[-0.0], [0.0], [1e-45], [-1e-45]], dtype=np.float32)
     for layout in ("list", "interval"):
@@ -100,10 +108,10 @@ def test_feature_indices_take_the_narrowest_type(largest, n_features, width):
             np.array([largest, 0]),
             np.zeros(2),
             np.array([nan_left, True]),
-            np.ones((2, 2)),
-            None,
-            np.zeros(2),
-            n_features,
+            right=np.ones((2, 2)),
+            left=None,
+            bias=np.zeros(2),
+            n_features=n_features,
         )
         data = Model.from_ensemble(stumps, range(2)).to_bytes()
         assert data[64:68] == b"FEAT"
@@ -124,7 +132,9 @@ def test_merging_sums_exactly():
     feature = np.concatenate([[0], stumps.feature, [0]])
     threshold = np.concatenate([[0], stumps.threshold, [0]])
     nan_left = np.concatenate([[True], stumps.nan_left, [True]])
-    merged = Stumps(feature, threshold, nan_left, right, left, stumps.bias, 3).merge()
+    merged = Stumps(
+        feature, threshold, nan_left, right=right, left=left, bias=stumps.bias, n_features=3
+    ).merge()
     np.testing.assert_allclose(merged.table, table.table, rtol=1e-12, atol=1e-13)
     X = random_rows(100, 3)
     np.testing.assert_allclose(
@@ -219,7 +229,12 @@ def test_tail_of_trees(mode):
                         F[i, tree[6]] -= value
         np.testing.assert_allclose(added, F, rtol=1e-12, atol=1e-12)
     builder.add_tree(
-        [], [], [], [], [[1, 2, 3]] if mode == "vector" else [1], -1 if mode == "vector" else 2
+        [],
+        [],
+        [],
+        right=[],
+        leaf=[[1, 2, 3]] if mode == "vector" else [1],
+        cls=-1 if mode == "vector" else 2,
     )
     assert builder.n_rounds == 12
     assert (
@@ -265,7 +280,7 @@ def test_depths():
         random_right(50, rng, 1),
     ):
         s = len(right)
-        builder.add_tree([0] * s, [0.0] * s, [False] * s, right, [1.0] * (s + 1), 0)
+        builder.add_tree([0] * s, [0.0] * s, [False] * s, right=right, leaf=[1.0] * (s + 1), cls=0)
     assert builder.freeze().depths().tolist() == [0, 1, 2, 3, 3, 50, 50]
     # Many trees, of which a few are far deeper than the rest: levels at once first, then split by split.
     rights = [random_right(int(s), rng) for s in rng.integers(0, 60, size=300)] + [
@@ -275,7 +290,7 @@ def test_depths():
     builder = TreesBuilder(2, 1)
     for right in rights:
         s = len(right)
-        builder.add_tree([0] * s, [0.0] * s, [False] * s, right, [1.0] * (s + 1), 0)
+        builder.add_tree([0] * s, [0.0] * s, [False] * s, right=right, leaf=[1.0] * (s + 1), cls=0)
     assert builder.freeze().depths().tolist() == [depth_of(list(right)) for right in rights]
     broken = builder.freeze()
     for split, wrong in ((0, 0), (len(broken.right) - 900 + 250, 400), (len(broken.right) - 1, 2)):
@@ -297,7 +312,12 @@ def test_depth_of_a_chain_takes_no_pass_over_the_arrays_for_every_level(monkeypa
     passes = []
     builder = TreesBuilder(2, 1)
     builder.add_tree(
-        np.zeros(s, int), np.zeros(s), np.zeros(s, bool), np.arange(s, 0, -1), np.zeros(s + 1), 0
+        np.zeros(s, int),
+        np.zeros(s),
+        np.zeros(s, bool),
+        right=np.arange(s, 0, -1),
+        leaf=np.zeros(s + 1),
+        cls=0,
     )
     trees = builder.freeze()
     concatenate = np.concatenate
@@ -350,9 +370,9 @@ def test_coded_trees(P):
             rng.integers(5, size=s),
             rng.normal(size=s),
             rng.random(s) < 0.5,
-            random_right(s, rng),
-            rng.normal(size=s + 1),
-            t % P,
+            right=random_right(s, rng),
+            leaf=rng.normal(size=s + 1),
+            cls=t % P,
         )
         if t % 3 == 2:
             builder.end_round()

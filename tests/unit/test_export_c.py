@@ -355,7 +355,7 @@ def test_sums_at_the_edge_of_32_bits(tmp_path):
     """The scale leaves room for every rounding."""
     builder = TreesBuilder(2, 1)
     for _ in range(3000):
-        builder.add_tree([0], [0.0], [False], [1], [0.7, -0.7], 0)
+        builder.add_tree([0], [0.0], [False], right=[1], leaf=[0.7, -0.7], cls=0)
     builder.end_round()
     model = Model.from_ensemble(builder.freeze(), [0, 1], layout="packed")
     score, _ = compiled(model, tmp_path, integer="int32")

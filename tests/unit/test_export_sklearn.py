@@ -174,7 +174,7 @@ def test_a_softmax_is_no_link_of_a_forest(tmp_path, capsys):
 
 def test_scores_below_0_and_sums_of_0():
     builder = TreesBuilder(3, 1, vector=True)
-    builder.add_tree([0], [0.0], [True], [1], np.array([[-1, 0, -2], [-1, 3, 1]]))
+    builder.add_tree([0], [0.0], [True], right=[1], leaf=np.array([[-1, 0, -2], [-1, 3, 1]]))
     builder.end_round()
     model = Model.from_ensemble(builder.freeze(), range(3), link="shares")
     found = [[1 / 3] * 3, [0, 0.75, 0.25]]

@@ -135,9 +135,9 @@ def test_trees_of_every_weak_learner_give_the_model_again(name):
 
 def test_stumps_given_as_trees_with_signs_have_one_side():
     builder = EnsembleBuilder(2, 3)
-    builder.add_tree([1], [0.5], [True], [1], np.array([[-1.0], [1.0]]) * [0.25, -3.0])
+    builder.add_tree([1], [0.5], [True], right=[1], leaf=np.array([[-1.0], [1.0]]) * [0.25, -3.0])
     assert builder.freeze().left is None
-    builder.add_tree([2], [0.5], [False], [1], [[1.0, 2.0], [3.0, 4.0]])
+    builder.add_tree([2], [0.5], [False], right=[1], leaf=[[1.0, 2.0], [3.0, 4.0]])
     assert builder.freeze().left.tolist() == [[-0.25, 3.0], [1.0, 2.0]]
 
 
@@ -165,9 +165,9 @@ def test_scores_of_the_columns_of_a_code(name):
                 rng.integers(6, size=s),
                 rng.normal(size=s),
                 side,
-                right,
-                rng.normal(size=s + 1),
-                t % n_columns,
+                right=right,
+                leaf=rng.normal(size=s + 1),
+                cls=t % n_columns,
             )
             builder.end_round()
         trees = builder.freeze()

@@ -97,12 +97,16 @@ def test_zero_rows_are_removed():
     coef = machine.coef.copy()
     coef[[0, 7, 19]] = 0
     coef[3, :2] = 0
-    machine = KernelMachine("rbf", 0.5, 0, 0, machine.support, coef, machine.intercept)
+    machine = KernelMachine(
+        "rbf", 0.5, 0, degree=0, support=machine.support, coef=coef, intercept=machine.intercept
+    )
     model = check_against_twin(machine, finite_rows(5, 4))
     assert len(model.ensemble) == 17
     assert same_bits(model.ensemble.support, machine.support[coef.any(axis=1)])
     assert "kernel machine (rbf), 17 support vectors" in repr(model)
-    empty = KernelMachine("rbf", 0.5, 0, 0, machine.support, 0 * coef, machine.intercept)
+    empty = KernelMachine(
+        "rbf", 0.5, 0, degree=0, support=machine.support, coef=0 * coef, intercept=machine.intercept
+    )
     assert len(check_against_twin(empty, finite_rows(5, 4)).ensemble) == 0
 
 
@@ -117,7 +121,14 @@ def test_scale():
     # A machine with a scale scores rows as one without scores scaled rows, in all bits.
     scaled = random_kernel(30, 4, 3)
     with_scale = KernelMachine(
-        "rbf", scaled.gamma, 0, 0, scaled.support, scaled.coef, scaled.intercept, scale
+        "rbf",
+        scaled.gamma,
+        0,
+        degree=0,
+        support=scaled.support,
+        coef=scaled.coef,
+        intercept=scaled.intercept,
+        scale=scale,
     )
     without = Model.from_ensemble(scaled, range(3)).raw_scores(Z)
     model = check_against_twin(with_scale, X)
@@ -225,10 +236,10 @@ def test_scores_too_large_are_refused():
         "poly",
         1,
         0,
-        1000,
-        np.full((1, 2), 100),
-        np.array([[1e30, 0.0]]),
-        np.zeros(2, dtype=np.float32),
+        degree=1000,
+        support=np.full((1, 2), 100),
+        coef=np.array([[1e30, 0.0]]),
+        intercept=np.zeros(2, dtype=np.float32),
     )
     model = Model.from_ensemble(machine, range(2))
     assert np.isfinite(model.raw_scores([[0.005, 0.005]])).all()
@@ -293,7 +304,9 @@ def test_model_of_a_machine(tmp_path):
     support = np.zeros((3, 4))
     support[1, 2] = 1
     for kernel, used in (("poly", [2]), ("rbf", [0, 1, 2, 3])):
-        machine = KernelMachine(kernel, 1, 0, 1, support, np.ones((3, 2)), np.zeros(2))
+        machine = KernelMachine(
+            kernel, 1, 0, degree=1, support=support, coef=np.ones((3, 2)), intercept=np.zeros(2)
+        )
         feature, share = Model.from_ensemble(machine, range(2)).used_features()
         assert (feature.tolist(), share.tolist()) == (used, [0] * len(used))
 
@@ -471,7 +484,13 @@ def test_equal_machines_give_equal_bytes():
     """Parameters that the kernel does not have, and signs of zero, leave no trace."""
     machine = random_kernel(7, 4, 3, kernel="rbf")
     other = KernelMachine(
-        "rbf", machine.gamma, 9.0, 4, machine.support, machine.coef.astype("d"), machine.intercept
+        "rbf",
+        machine.gamma,
+        9.0,
+        degree=4,
+        support=machine.support,
+        coef=machine.coef.astype("d"),
+        intercept=machine.intercept,
     )
     assert (
         Model.from_ensemble(machine, range(3)).to_bytes()
@@ -485,7 +504,9 @@ def test_kernel_values_round_to_29_bits():
     """The definition in docs/format.md: products with float32 coefficients are then exact."""
     machine = random_kernel(1, 2, 2)
     coef = np.array([[1, 2]], dtype=np.float32)
-    machine = KernelMachine("rbf", 0.5, 0, 0, machine.support, coef, np.zeros(2))
+    machine = KernelMachine(
+        "rbf", 0.5, 0, degree=0, support=machine.support, coef=coef, intercept=np.zeros(2)
+    )
     for row in finite_rows(200, 2):
         one, two = Model.from_ensemble(machine, range(2)).raw_scores(row[None])[0]
         assert two == 2 * one

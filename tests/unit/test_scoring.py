@@ -134,7 +134,12 @@ def test_tree_that_is_too_large_to_be_prepared():
             threshold = rng.normal(size=s)
             nan_left = rng.random(s) < 0.5
             builder.add_tree(
-                feature, threshold, nan_left, random_right(s, rng), rng.normal(size=s + 1), cls
+                feature,
+                threshold,
+                nan_left,
+                right=random_right(s, rng),
+                leaf=rng.normal(size=s + 1),
+                cls=cls,
             )
         X = random_rows(20, 9)
         model = Model.from_ensemble(builder.freeze(), range(2))
@@ -381,17 +386,15 @@ def test_sparse_rows_of_many_features(n_features, density):
 
 
 def test_very_wide_sparse_rows():
-    stumps = random_stumps(5, 10_000_000, 2)
-    X = sp.csr_matrix(
-        (np.ones(5, dtype=np.float32), stumps.feature, [0, 2, 5]), shape=(2, 10_000_000)
-    )
-    expected = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]])
-    narrow = type(stumps)(
-        np.arange(5), stumps.threshold, stumps.nan_left, stumps.right, stumps.left, stumps.bias, 5
-    )
-    assert same_bits(
-        Model.from_ensemble(stumps, range(2)).raw_scores(X), raw_scores(narrow, expected)
-    )
+    """Scores are those of the five columns that the stumps use."""
+    width = 10_000_000
+    stumps = random_stumps(5, width, 2)
+    ones = np.ones(5, dtype=np.float32)
+    X = sp.csr_matrix((ones, stumps.feature, [0, 2, 5]), shape=(2, width))
+    used_columns = np.array([[1, 1, 0, 0, 0], [0, 0, 1, 1, 1]])
+    narrow_stumps = replace(stumps, feature=np.arange(5), n_features=5)
+    scores = Model.from_ensemble(stumps, range(2)).raw_scores(X)
+    assert same_bits(scores, raw_scores(narrow_stumps, used_columns))
 
 
 def test_two_classes():
@@ -410,10 +413,10 @@ def test_ties_go_to_the_lowest_class():
         stumps.feature,
         stumps.threshold,
         stumps.nan_left,
-        np.ones((4, 6), np.float32),
-        None,
-        np.zeros(6, np.float32),
-        2,
+        right=np.ones((4, 6), np.float32),
+        left=None,
+        bias=np.zeros(6, np.float32),
+        n_features=2,
     )
     assert (Model.from_ensemble(stumps, range(10, 16)).predict(random_rows(30, 2)) == 10).all()
 

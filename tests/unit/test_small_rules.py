@@ -56,7 +56,7 @@ def test_validation_scores_of_stumps_are_the_scorers_bits():
     builder = EnsembleBuilder(3, 4)
     for t in range(40):
         left = rng.normal(size=3) if t % 3 == 0 else None
-        builder.add_stump(t % 4, rng.normal(), bool(t % 2), rng.normal(size=3), left)
+        builder.add_stump(t % 4, rng.normal(), bool(t % 2), right=rng.normal(size=3), left=left)
     X = rng.normal(size=(200, 4)).astype(np.float32)
     X[rng.random(X.shape) < 0.4] = np.nan
     stumps = builder.freeze()

@@ -351,7 +351,7 @@ def test_max_bins_is_met():
     X[::9, 1] = np.nan
     for max_bins in (2, 3, 17, 255, 256):
         data = make(X, max_bins=max_bins)
-        assert data.columns.n_bins.tolist() == [max_bins, max_bins - 1 if max_bins > 1 else 1]
+        assert data.columns.n_bins.tolist() == [max_bins, max_bins - 1]
         np.testing.assert_array_equal(bins_by_code(data), bins_by_threshold(data, X))
 
 

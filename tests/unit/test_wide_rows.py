@@ -115,7 +115,15 @@ def test_machines_of_many_features():
     support = rng.normal(size=(3, d)).astype("f")
     for machine in (
         LinearMachine(support, np.zeros(3, "f")),
-        KernelMachine("perceptron", 0, 0, 0, support, support[:, :3].copy(), np.zeros(3, "f")),
+        KernelMachine(
+            "perceptron",
+            0,
+            0,
+            degree=0,
+            support=support,
+            coef=support[:, :3].copy(),
+            intercept=np.zeros(3, "f"),
+        ),
     ):
         model = Model.from_ensemble(machine, range(3))
         assert model.raw_scores(X).tobytes() == model.raw_scores(X.toarray()).tobytes()

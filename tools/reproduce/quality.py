@@ -180,16 +180,15 @@ def fit_configuration(unit):
     """Cross-validation of one random configuration on the training part."""
     X, y, _, _ = tuned_part(unit["data"])
     params = classifiers.drawn(unit["method"], unit["configuration"])
-    found = []
+    fold_measures = []
     begin = time.perf_counter()
     for fold in range(FOLDS):
         train, test = fold_rows(y, fold, FOLDS)
         model = classifiers.make(unit["method"], **params).fit(X[train], y[train])
-        found.append(
-            measures_of(np.asarray(model.predict_proba(X[test]), dtype=np.float64), y[test])
-        )
+        probabilities = np.asarray(model.predict_proba(X[test]), dtype=np.float64)
+        fold_measures.append(measures_of(probabilities, y[test]))
     means = {
-        name: round(float(np.mean([one[name] for one in found])), 5)
+        name: round(float(np.mean([measures[name] for measures in fold_measures])), 5)
         for name in ("log_loss", "error")
     }
     return {
