@@ -73,14 +73,14 @@ def specification(unit):
         more = peers.LIGHTGBM_BARE
     else:
         more = {"min_samples_leaf": int(unit["min_leaf"]), **({"gap": gap} if gap else {})}
-    return peers.Spec(method, int(unit["rounds"]), LEAVES, LEARNING_RATE, more=more)
+    return peers.Spec(method, int(unit["rounds"]), LEAVES, learning_rate=LEARNING_RATE, more=more)
 
 
 def curve_of_training(spec, parts):
     """One training: rounds, rows, seconds, and a curve of "rounds:wrong test rows" on the grid and at the end."""
     X, codes, X_test, truth = parts
     begin = time.perf_counter()
-    model = peers.fit(spec, X, codes, int(codes.max()) + 1)
+    model = peers.fit(spec, X, codes, n_classes=int(codes.max()) + 1)
     seconds = time.perf_counter() - begin
     counted = {*GRID, model.rounds}
     curve = {
@@ -304,16 +304,20 @@ class LongRun:
     def experiment(self):
         columns = "rounds_fitted n_train n_test curve"
         results = Results(
-            self.name, "method gap min_leaf rounds", columns, partial(fit_long, self.data), "curve"
+            self.name,
+            "method gap min_leaf rounds",
+            columns,
+            fit=partial(fit_long, self.data),
+            as_text="curve",
         )
         methods = (*PUBLISHED[self.name], *self.others)
         return Experiment(
             self.name,
             self.title,
             (results,),
-            self.units,
-            self.text,
-            self.plot,
+            plan=self.units,
+            text=self.text,
+            plot=self.plot,
             methods=methods,
             values=self.values,
             pages={"": self.page, "gaps": self.gaps_page},
@@ -345,24 +349,26 @@ def within_words(ours, theirs, within):
 RUNS = (
     LongRun(
         "mnist10k", "Mnist10k (Table 2 of Li): 10,000 training and 60,000 test images, J = 20, nu = 0.1",
-        mnist10k, 2000, (1,), None, within=0.03, gap_rounds=500,
+        mnist10k, rounds=2000, gaps=(1,), published_rounds=None, within=0.03, gap_rounds=500,
         notes="The paper trains to the machine accuracy of the loss, at most 10,000 rounds. It does not give "
         "the least number of rows in a leaf: mart and abc-mart have 10 here, logitboost and abc-logitboost 1. "
         "The published errors of the abc methods have gap 1.",
     ),
     LongRun(
         "covtype-abc", "Covertype290k: 290,506 training and 290,506 test rows, J = 20, nu = 0.1",
-        partial(datasets.load_for_trees, "covtype"), 1000, (10,), 5000, others={"lightgbm": 1000},
+        partial(datasets.load_for_trees, "covtype"), rounds=1000, gaps=(10,), published_rounds=5000,
+        others={"lightgbm": 1000},
         notes="The split is the one published with the ABC-Boost package.",
     ),
     LongRun(
         "poker-abc", "Poker525k: 525,010 training and 500,000 test hands, J = 20, nu = 0.1",
-        partial(datasets.load_for_trees, datasets.GENERATED), 1000, (1, 10, 100), 5000, others={"lightgbm": 500},
+        partial(datasets.load_for_trees, datasets.GENERATED), rounds=1000, gaps=(1, 10, 100), published_rounds=5000,
+        others={"lightgbm": 500},
         notes="The hands are generated (tools/make_data.py), so counts are comparable, not equal.",
     ),
     LongRun(
         "poker25k-abc", "Poker25k: UCI's 25,010 training hands, 99,999 of its test hands, J = 20, nu = 0.1",
-        poker25k, 1000, (1, 5, 10, 20, 50, 100, 500, 1000), None,
+        poker25k, rounds=1000, gaps=(1, 5, 10, 20, 50, 100, 500, 1000), published_rounds=None,
         notes="The paper does not have this size; its smallest has 275,010 training hands.",
     ),
 )  # fmt: skip

@@ -60,7 +60,9 @@ def classifier(loss, n_estimators=ROUNDS, learning_rate=0.5, nu=1e-9, n_jobs=1, 
 
 def of_unit(unit, **more):
     """The classifier of a unit."""
-    return classifier(unit["loss"], unit["n_estimators"], unit["learning_rate"], unit["nu"], **more)
+    return classifier(
+        unit["loss"], unit["n_estimators"], unit["learning_rate"], nu=unit["nu"], **more
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------------
@@ -78,7 +80,7 @@ def sample_split(name, repeat):
     if name in mcboost_texts.SETS:
         return mcboost_texts.text_split(name, generator, PER_CLASS)
     X, y = datasets.load(TRAIN_ONLY[name])[:2] if name in TRAIN_ONLY else datasets.load_pooled(name)
-    return datasets.random_split(X, y, generator, None if name == "glass" else PER_CLASS)
+    return datasets.random_split(X, y, generator, most=None if name == "glass" else PER_CLASS)
 
 
 def fit_sample(unit):
@@ -88,7 +90,7 @@ def fit_sample(unit):
 
 
 KEY = "data loss n_estimators learning_rate nu"
-SMALL = Results("small-samples", f"{KEY} repeat", "n_train n_test rounds error", fit_sample)
+SMALL = Results("small-samples", f"{KEY} repeat", "n_train n_test rounds error", fit=fit_sample)
 
 
 def settings_of(table, key):
@@ -144,7 +146,7 @@ def table4_text(frame):
         errors = found_of(frame, key, (0.5, 1e-9))
         if len(errors):
             mean, deviation = mean_and_deviation(errors)
-            seconds = np.median(found_of(frame, key, (0.5, 1e-9), "seconds"))
+            seconds = np.median(found_of(frame, key, (0.5, 1e-9), column="seconds"))
             ours = [
                 f"{mean:.1f} ({deviation:.1f})",
                 verdict(mean, theirs),
@@ -256,7 +258,7 @@ def table4_values(frame):
         "beyond": ", ".join(beyond) or "none",
         "usps-train-log": f"{far['usps-train', 'log']:+.2f}",
         "paper-usps-exp": f"{TABLE4['usps', 'exp'][0]}",
-        "news-repeats": span([len(found["news", loss]) for loss in LOSSES]),
+        "news-repeats": span([len(errors_of_key["news", loss]) for loss in LOSSES]),
     }
 
 
@@ -424,8 +426,8 @@ def small_experiment(table, title, text, values, page):
         table,
         title,
         (SMALL,),
-        partial(small_plan, table),
-        text,
+        plan=partial(small_plan, table),
+        text=text,
         weigh=None,
         values=values,
         pages={"": page},
@@ -433,32 +435,32 @@ def small_experiment(table, title, text, values, page):
 
 
 OFFICIAL_RESULTS = Results(
-    "official", KEY, "n_train n_test rounds error curve", fit_official, as_text="curve"
+    "official", KEY, "n_train n_test rounds error curve", fit=fit_official, as_text="curve"
 )
 MNIST_RESULTS = Results(
     "mnist-hog",
     "loss n_estimators learning_rate nu n_jobs",
     "n_features rounds error curve feature_seconds",
-    fit_with_curve,
+    fit=fit_with_curve,
     as_text="curve",
 )
 TABLE4_TITLE = "Table IV: 50 samples per class, 75:25, 500 stumps, nu = 1e-9, shrinkage 0.5"
 EXPERIMENTS = (
-    small_experiment("table4", TABLE4_TITLE, table4_text, table4_values, table4_page),
+    small_experiment("table4", TABLE4_TITLE, table4_text, values=table4_values, page=table4_page),
     small_experiment(
-        "table2", "Table II: shrinkage", partial(grid_text, "table2"), table2_values,
-        partial(grid_page, "table2"),
+        "table2", "Table II: shrinkage", partial(grid_text, "table2"), values=table2_values,
+        page=partial(grid_page, "table2"),
     ),
     small_experiment(
         "table1", "Table I: nu", partial(grid_text, "table1"),
-        partial(grid_values, "table1"), partial(grid_page, "table1"),
+        values=partial(grid_values, "table1"), page=partial(grid_page, "table1"),
     ),
     Experiment(
-        "official", "Official splits, 1,000 stumps", (OFFICIAL_RESULTS,), official_plan, official_text,
+        "official", "Official splits, 1,000 stumps", (OFFICIAL_RESULTS,), plan=official_plan, text=official_text,
         weigh=None,
     ),
     Mnist(
-        "mnist-hog", "Table VII: MNIST, HOG features", (MNIST_RESULTS,), None, mnist_text, weigh=None,
+        "mnist-hog", "Table VII: MNIST, HOG features", (MNIST_RESULTS,), plan=None, text=mnist_text, weigh=None,
         values=mnist_values,
     ),
 )  # fmt: skip
