@@ -6,7 +6,7 @@
  * base class b:  g = (r_k - p_k) - (r_b - p_b), h = p_b (1 - p_b) + p_k (1 - p_k) + 2 p_b p_k (Li, eqs. 15 and 16).
  */
 #ifdef REAL
-#define FN(name) PMB_CAT2(name, RTAG, 0)
+#define FN(name) PMB_CAT2(name, RTAG, 0) /* 0: for any number of lanes */
 
 /* r = r_k - r_b; s, t: what is left of k and b. */
 PMB_INLINE void FN(pmb_gh_)(REAL s, REAL t, const int based, const int r, REAL *g, REAL *h) {

@@ -86,7 +86,7 @@ typedef struct {
     int64_t *gh;         /* (m, cell_words) g and h of every row, packed as in a cell */
     /* the same of the rows of the searched nodes, side by side; else scratch of the grower */
     int64_t *gathered;
-    int64_t *hist; /* (slots, cells, cell_words) on a 64-byte boundary */
+    int64_t *hist; /* (slots, cells cell_words), 64-byte aligned; pmb_cell knows a cell's words */
     /* (n_tiles + 1, 2) what was found in each tile for `filled` and for its sibling */
     pmb_split *best_of_part;
     int32_t *free_slots; /* slots of `hist` that no node needs any more */

@@ -6,7 +6,7 @@
  * multiple of 64, padding has weight 0.
  */
 #ifdef REAL
-#define FN(name) PMB_CAT2(name, RTAG, 0)
+#define FN(name) PMB_CAT2(name, RTAG, 0) /* 0: for any number of lanes */
 #define UNIT (4 * WIDE)
 
 #if PMB_VECTORS
