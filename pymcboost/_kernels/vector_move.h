@@ -3,7 +3,7 @@
 #ifndef PYMCBOOST_VECTOR_MOVE_H
 #define PYMCBOOST_VECTOR_MOVE_H
 
-#include "vector_workers.h"
+#include "vector_sample.h"
 
 #define PMB_VT_PIECE 4096  /* rows that one thread moves at a time */
 #define PMB_VT_SCATTERED 4 /* rows are moved where they are this part of all, or less */

@@ -58,7 +58,7 @@ PMB_STATIC double pmb_vt_gain_bound(const pmb_vt_state *w, int32_t node_index) {
 PMB_INLINE int pmb_vt_splittable(const pmb_vt_state *w, int32_t node_index) {
     const pmb_node *node = w->grower.nodes + node_index;
     const pmb_vt_stats *stats = w->stats + node_index;
-    return !stats->never_split && (node->n > 1 || w->add_up) &&
+    return !stats->never_split && (node->n > 1 || w->workers) &&
            stats->weight >= 2 * w->options.least_weight &&
            (w->grower.max_depth == 0 || node->depth < w->grower.max_depth) &&
            (double)stats->weight > w->options.min_share * (double)w->stats[0].weight;
@@ -233,7 +233,7 @@ PMB_STATIC void pmb_vt_part(pmb_vt_state *w, int32_t node_index, uint8_t *side, 
                                             w->grower.rows + node->start, node->n,
                                             w->grower.spare + node->start);
     pmb_vt_set_rows(w, node_index, n_left);
-    if (!last && !w->add_up) pmb_vt_mark_never_split(w, node_index);
+    if (!last && !w->workers) pmb_vt_mark_never_split(w, node_index);
     if (!stats->n_entries || last) return;
     /* marks of the rows are made later, as other threads look at them here */
     if (!stats->entries) {

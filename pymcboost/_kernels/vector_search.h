@@ -102,15 +102,9 @@ typedef struct {
     const uint64_t *groups;
     pmb_vt_waiting *waiting;           /* (threads, max_leaves + 1) */
     int64_t *first_cell, *first_entry; /* of every sparse feature, and the end */
-    uint64_t *sets;  /* (nodes, most_words) levels on the left of the best splits */
-    void *memory[3]; /* of gathered, of the searches, and of the sums */
-    /* Workers that rows are divided among: adds up n numbers of all of them, in place, or only this worker's part where
-     * lengths of all parts are given; not 0 where that fails. NULL: there is one worker. */
-    int (*add_up)(void *workers, pmb_sum *numbers, int64_t n, const int64_t *lengths);
-    void *workers;
-    int32_t failed;
-    pmb_sum *message, *records; /* what is added up: histograms, and splits that were found */
-    int32_t n_workers, rank;
+    uint64_t *sets;                 /* (nodes, most_words) levels on the left of the best splits */
+    void *memory[3];                /* of gathered, of the searches, and of the sums */
+    struct pmb_vt_workers *workers; /* that the rows are divided among; NULL: there is one worker */
     char apart[64];
     pmb_lock lock;       /* of what all threads change: open leaves, sums of rows */
     int32_t n_waiting;   /* threads that wait for a node to be split */
@@ -119,8 +113,6 @@ typedef struct {
     pmb_vt_heap open;    /* leaves of the tree, in the order in which they are split */
     pmb_vt_heap offered; /* nodes that no thread splits yet */
     char behind[64];
-    int64_t *lengths;  /* (n_workers,) parts of a message */
-    int64_t scattered; /* bytes from which on a message goes in parts */
 } pmb_vt_state;
 
 PMB_INLINE pmb_sum *pmb_vt_totals(const pmb_vt_state *w, int32_t node_index, int b) {

@@ -4,34 +4,7 @@
 #ifndef PYMCBOOST_VECTOR_TREES_H
 #define PYMCBOOST_VECTOR_TREES_H
 
-#include "vector_small_nodes.h"
-
-/* Workers: part the nodes of a batch, and search their children. */
-PMB_STATIC void pmb_vt_split_batch(pmb_grower *g, const int32_t *batch, int32_t n_batch, int last) {
-    pmb_vt_state *w = g->payload;
-    int64_t rows = 0;
-    for (int32_t b = 0; b < n_batch; b++) {
-        rows += g->nodes[batch[b]].n;
-        if (!last && pmb_vt_is_to_move(w, batch[b])) pmb_vt_move(w, batch[b]);
-        pmb_vt_add_children(w, batch[b]);
-    }
-    int threads = rows * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->options.threads : 1;
-    PMB_SHARED(n_batch > 1 ? threads : 1, n_batch,
-               pmb_vt_part(w, batch[t], g->side + t * g->n_side, last));
-    if (last) return;
-    PMB_SHARED(threads, 2 * n_batch, pmb_vt_prepare_child(w, w->searches + t, batch[t / 2], t % 2));
-    pmb_vt_evaluate_all(w, 2 * n_batch, threads);
-    for (int c = 0; c < 2 * n_batch && !w->failed; c++)
-        if (w->searches[c].node >= 0) pmb_vt_choose_at(w, w->searches + c);
-}
-
-/* Workers: how many nodes are parted together, to be in one message, while there is room for those parted in vain. The same
- * for all. */
-PMB_STATIC int32_t pmb_vt_ahead(const pmb_grower *g) {
-    int32_t room = (g->max_nodes - 2 * g->splits_left - g->n_nodes) / 2,
-            limit = pmb_vt_together(g->payload);
-    return limit < room ? limit : room;
-}
+#include "vector_workers.h"
 
 /* Sums of a piece of the rows, which are all rows, and their numbers. */
 PMB_STATIC void pmb_vt_root_piece(void *vectors, int64_t piece, int thread) {
@@ -55,17 +28,17 @@ PMB_STATIC void pmb_vt_root_of_all(pmb_vt_state *w, int threads) {
     memset(pmb_vt_totals(w, 0, 0), 0, sizeof(pmb_sum) * (size_t)(w->data.blocks * w->data.lanes));
     w->threads->run(threads, (w->data.columns.m + PMB_VT_PART - 1) / PMB_VT_PART, pmb_vt_root_piece,
                     w);
-    if (w->add_up) pmb_vt_all(w, pmb_vt_totals(w, 0, 0), w->data.blocks * w->data.lanes, NULL);
+    pmb_vt_add_up(w, pmb_vt_totals(w, 0, 0), w->data.blocks * w->data.lanes, NULL);
 }
 
 /* The drawn rows of a root, and their sums; where it is searched, they are marked and gathered at the first search space. */
 PMB_STATIC void pmb_vt_root_of_drawn(pmb_vt_state *w, pmb_vt_rows *rows, int threads) {
     pmb_vt_stats *root = w->stats;
     int b = w->data.n_classes / w->data.lanes;
-    if (w->add_up || w->n_entries || w->grower.max_leaves < 2) {
+    if (w->workers || w->n_entries || w->grower.max_leaves < 2) {
         w->threads->run(threads, rows->n_pieces, pmb_vt_place_piece, rows);
         pmb_vt_root_of_part(w, rows->n_left);
-        if (w->add_up) pmb_vt_all(w, pmb_vt_totals(w, 0, b), w->data.lanes, NULL);
+        pmb_vt_add_up(w, pmb_vt_totals(w, 0, b), w->data.lanes, NULL);
         return;
     }
     root->weight = INT64_MAX; /* which is to come */
@@ -86,7 +59,7 @@ PMB_STATIC void pmb_vt_root(pmb_vt_state *w, uint64_t key) {
         w->threads->run(threads, pieces, pmb_vt_part_piece, &rows);
         pmb_vt_add_counts(&rows);
         n = rows.n_left;
-        w->grown_on_all = !pmb_vt_all_rows(w, n) || (n == m && !w->add_up);
+        w->grown_on_all = !pmb_vt_all_rows(w, n) || (n == m && !w->workers);
         if (w->grown_on_all) n = m;
     }
     pmb_grow_root(&w->grower, n);
@@ -114,25 +87,22 @@ PMB_STATIC void pmb_vt_root(pmb_vt_state *w, uint64_t key) {
         pmb_vt_prepare(w, w->searches, 0, w->scratch);
     else if (!pmb_vt_splittable(w, 0))
         w->searches->node = -1;
-    if (!w->add_up)
+    if (!w->workers)
         pmb_vt_evaluate(w, 1, threads);
-    else {
-        pmb_vt_evaluate_all(w, 1, threads);
-        if (!w->failed && w->searches->node >= 0) pmb_vt_choose_at(w, w->searches);
-    }
+    else
+        pmb_vt_split_of_all(w, 1, threads);
 }
 
 /* Grow a tree on gradients A (blocks, m, lanes) of all rows, or of those drawn. Returns the number of splits. */
 PMB_STATIC int32_t pmb_vt_grow(pmb_vt_state *w, const int32_t *A, uint64_t key) {
     int64_t work = w->data.columns.m * pmb_vt_row_work(w);
     w->A = A;
-    w->failed = 0;
     if (w->options.n_tree_features < w->data.columns.n_features)
         pmb_sample(pmb_mix(key + PMB_GOLDEN + 1), w->data.columns.n_features,
                    w->options.n_tree_features, w->tree_features);
     pmb_vt_root(w, key);
-    return w->add_up ? pmb_grow(&w->grower)
-                     : pmb_vt_grow_by(w, work > PMB_VT_TEAM_WORK ? w->options.threads : 1);
+    return w->workers ? pmb_grow(&w->grower)
+                      : pmb_vt_grow_by(w, work > PMB_VT_TEAM_WORK ? w->options.threads : 1);
 }
 
 /* The leaves of a grown tree. */
@@ -322,9 +292,7 @@ PMB_STATIC void pmb_vt_state_free(pmb_vt_state *w) {
     free(w->tree_features);
     free(w->waiting);
     free(w->first_cell);
-    free(w->message);
-    free(w->records);
-    free(w->lengths);
+    if (w->workers) pmb_vt_messages_free(w->workers);
 }
 
 /* Room for the searched features of as many nodes as are searched at a time. */
@@ -359,7 +327,7 @@ PMB_STATIC int pmb_vt_sums_new(pmb_vt_state *w) {
     size_t pieces = (size_t)(w->data.columns.m / PMB_VT_PART) + 2,
            leaves = (size_t)w->options.threads * ((size_t)w->grower.max_leaves + 1);
     w->n_sums = w->options.threads > 1 && w->data.blocks == 1 &&
-                        w->data.columns.m >= 2 * PMB_VT_SHARE && !w->n_entries && !w->add_up
+                        w->data.columns.m >= 2 * PMB_VT_SHARE && !w->n_entries && !w->workers
                     ? PMB_VT_PIECES * w->options.threads
                     : 0;
     w->counts = malloc((pieces > leaves ? pieces : leaves) * sizeof(int64_t));
@@ -410,7 +378,7 @@ PMB_STATIC int pmb_vt_state_new(pmb_vt_state *w, int32_t max_leaves, int32_t max
     w->grower.payload = w;
     w->grower.split = pmb_vt_split_batch;
     w->grower.ahead = pmb_vt_ahead;
-    w->grower.looks_below = w->add_up != NULL;
+    w->grower.looks_below = w->workers != NULL;
     w->grower.spare = malloc(m * sizeof(int32_t));
     w->stats = malloc(nodes * sizeof(pmb_vt_stats));
     w->sets = malloc((nodes * (size_t)w->data.most_words + 1) * sizeof(uint64_t));
@@ -442,7 +410,7 @@ PMB_STATIC int pmb_vt_state_new(pmb_vt_state *w, int32_t max_leaves, int32_t max
         w->gathered = PMB_ALIGNED(w->memory[0]);
         there = there && w->memory[0];
     }
-    there = (!w->add_up || pmb_vt_messages_new(w)) && pmb_vt_sums_new(w) && there;
+    there = (!w->workers || pmb_vt_messages_new(w)) && pmb_vt_sums_new(w) && there;
     return pmb_vt_searches_new(w) && there && w->grower.spare && w->stats && w->sets && w->totals &&
            w->tasks && w->row_side && w->scratch;
 }

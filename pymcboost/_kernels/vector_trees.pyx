@@ -57,16 +57,18 @@ cdef extern from "vector_trees.h" nogil:
         int64_t least_weight
         double min_share, share
         int32_t n_tree_features
+    ctypedef struct pmb_vt_workers:
+        int (*add_up)(void *grower, pmb_sum *numbers, int64_t n, const int64_t *lengths) noexcept nogil
+        void *grower
+        int32_t n_workers, rank, failed
+        int64_t scattered
     ctypedef struct pmb_vt_state:
         pmb_grower grower
         pmb_vt_data data
         pmb_vt_options options
         const pmb_pool_calls *threads
         const uint64_t *groups
-        int (*add_up)(void *workers, pmb_sum *numbers, int64_t n, const int64_t *lengths) noexcept nogil
-        void *workers
-        int32_t failed, n_workers, rank
-        int64_t scattered
+        pmb_vt_workers *workers
         const int64_t *row_number
         const int32_t *all_entries
         const pmb_vt_cell *all_cells
@@ -151,6 +153,7 @@ cdef class Grower:
     """
 
     cdef pmb_vt_state w
+    cdef pmb_vt_workers workers
     cdef object kept, rows, leaf_of_row, set_start, least, comm, error, paid, places
     cdef bint is_begun  # whether workers have met in this tree
 
@@ -169,8 +172,10 @@ cdef class Grower:
             raise ValueError("columns have codes or sparse entries, not some of them one and some the other")
         self.comm = comm
         if comm is not None:
-            w.add_up, w.workers, w.n_workers, w.rank = sum_over_workers, <void *> self, comm.size, comm.rank
-            w.scattered = min(comm.scattered, 1 << 62)
+            self.workers.add_up, self.workers.grower = sum_over_workers, <void *> self
+            self.workers.n_workers, self.workers.rank = comm.size, comm.rank
+            self.workers.scattered = min(comm.scattered, 1 << 62)
+            w.workers = &self.workers
         sizes = np.where(data.lane < 0, data.n_bins + data.has_missing, 0)
         cell_feature = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         usual_code, unusual_rows = _usual_codes(data, comm is not None)
@@ -269,11 +274,12 @@ cdef class Grower:
         self.w.grower.min_gain, self.w.data.level_cost = min_gain, level_cost
         self.w.data.row_error, self.w.data.rows_per_weight = row_error, rows_per_weight
         self.is_begun = False
+        self.workers.failed = 0
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)
             if n_splits and min_subtree_gain > 0:
                 n_splits = pmb_prune(&self.w.grower, min_subtree_gain)
-        if self.w.failed:
+        if self.workers.failed:
             raise self.error
         cdef int32_t[:, ::1] lists = np.empty((3, 2 * n_splits + 2), dtype=np.int32)
         right = np.empty(n_splits + 1, dtype=np.int32)

@@ -4,7 +4,7 @@
 #ifndef PYMCBOOST_VECTOR_WORKERS_H
 #define PYMCBOOST_VECTOR_WORKERS_H
 
-#include "vector_sample.h"
+#include "vector_small_nodes.h"
 
 /* Most nodes that are parted together are PMB_BATCH: fewer messages, and some splits in vain. They are fewer where a message
  * would have more bytes than these, but PMB_VT_TOGETHER at least. */
@@ -15,17 +15,32 @@
 #define PMB_VT_SCORE ((int)(sizeof(double) / sizeof(pmb_sum)))
 #define PMB_VT_RECORD (PMB_VT_SCORE + 2)
 
-/* Sums over all workers of n numbers, in place, or of this worker's part where the parts have lengths. Where that fails,
- * nothing is split any more. */
-PMB_STATIC void pmb_vt_all(pmb_vt_state *w, pmb_sum *numbers, int64_t n, const int64_t *lengths) {
-    if (n && !w->failed) w->failed = w->add_up(w->workers, numbers, n, lengths);
+/* The workers that rows are divided among, and the hook by which a grower gets the sums of all of them. */
+typedef struct pmb_vt_workers {
+    /* Adds up n numbers of all workers, in place, or only this worker's part where the parts have lengths; not 0 where that
+     * fails. */
+    int (*add_up)(void *grower, pmb_sum *numbers, int64_t n, const int64_t *lengths);
+    void *grower;
+    int32_t n_workers, rank;
+    int32_t failed;    /* 1: the hook has failed, and nothing is split any more */
+    int64_t scattered; /* bytes from which on a message goes in parts */
+    pmb_sum *message;  /* histograms, to be added up */
+    pmb_sum *records;  /* splits that were found, to be exchanged */
+    int64_t *lengths;  /* (n_workers,) parts of a message */
+} pmb_vt_workers;
+
+/* Call the hook after n numbers have been filled from the rows here. One worker has the sums of all. */
+PMB_STATIC void pmb_vt_add_up(pmb_vt_state *w, pmb_sum *numbers, int64_t n,
+                              const int64_t *lengths) {
+    pmb_vt_workers *all = w->workers;
+    if (all && n && !all->failed) all->failed = all->add_up(all->grower, numbers, n, lengths);
 }
 
 /* Rows of all workers. */
 PMB_STATIC int64_t pmb_vt_all_rows(pmb_vt_state *w, int64_t n) {
     pmb_sum all = (pmb_sum)n;
-    if (!w->add_up) return n;
-    pmb_vt_all(w, &all, 1, NULL);
+    if (!w->workers) return n;
+    pmb_vt_add_up(w, &all, 1, NULL);
     return all;
 }
 
@@ -41,7 +56,7 @@ PMB_INLINE int64_t pmb_vt_sent(const pmb_vt_state *w, const pmb_vt_node_search *
 PMB_STATIC void pmb_vt_fill_sent(const pmb_vt_state *w, const pmb_vt_task *task,
                                  pmb_vt_scratch *s) {
     const pmb_vt_node_search *p = w->searches + task->search;
-    pmb_sum *to = w->message + task->entry;
+    pmb_sum *to = w->workers->message + task->entry;
     pmb_vt_group q;
     pmb_vt_group_of(w, p, task->first, 0, &q);
     for (int b = 0; b < w->data.blocks; b++) {
@@ -69,7 +84,7 @@ PMB_STATIC void pmb_vt_scan_sent(const pmb_vt_state *w, const pmb_vt_task *task,
     int64_t of_block = pmb_vt_sent(w, p, task->first, task->first + q.n);
     for (int pass = 0; pass < data->blocks; pass++) {
         int b = pmb_vt_block(data, pass);
-        const pmb_sum *from = w->message + task->entry + b * of_block;
+        const pmb_sum *from = w->workers->message + task->entry + b * of_block;
         for (int j = 0; j < q.n; j++) {
             int64_t n = (int64_t)data->columns.lane_cells[q.lanes[j]] * data->lanes;
             memcpy(s->hist + q.base[j] * data->lanes, from, sizeof(pmb_sum) * (size_t)n);
@@ -119,14 +134,14 @@ PMB_STATIC int32_t pmb_vt_together(const pmb_vt_state *w) {
 /* Parts of a message of so many numbers for all workers, in whole tasks; [first, last) are those of this one. */
 PMB_STATIC void pmb_vt_share(pmb_vt_state *w, int n_tasks, int64_t size, int *first, int *last) {
     int64_t begin = 0;
-    memset(w->lengths, 0, sizeof(int64_t) * (size_t)w->n_workers);
+    memset(w->workers->lengths, 0, sizeof(int64_t) * (size_t)w->workers->n_workers);
     for (int t = 0; t < n_tasks; t++) {
         int64_t count = (t + 1 < n_tasks ? w->tasks[t + 1].entry : size) - w->tasks[t].entry;
-        int owner = pmb_owner(w->tasks[t].entry, count, size, w->n_workers);
-        w->lengths[owner] += count;
-        *first += owner < w->rank;
-        *last = owner <= w->rank ? t + 1 : *last;
-        begin += owner < w->rank ? count : 0;
+        int owner = pmb_owner(w->tasks[t].entry, count, size, w->workers->n_workers);
+        w->workers->lengths[owner] += count;
+        *first += owner < w->workers->rank;
+        *last = owner <= w->workers->rank ? t + 1 : *last;
+        begin += owner < w->workers->rank ? count : 0;
     }
     for (int t = *first; t < *last; t++) w->tasks[t].entry -= begin;
 }
@@ -135,7 +150,7 @@ PMB_STATIC void pmb_vt_share(pmb_vt_state *w, int n_tasks, int64_t size, int *fi
  * feature that nobody has found a split for, or that another worker scans, has zeros. */
 PMB_STATIC int64_t pmb_vt_record(const pmb_vt_state *w, int n_searches, int back) {
     const pmb_vt_data *data = &w->data;
-    pmb_sum *to = w->records;
+    pmb_sum *to = w->workers->records;
     for (int c = 0; c < n_searches; c++) {
         const pmb_vt_node_search *p = w->searches + c;
         for (int32_t j = 0; p->node >= 0 && j < p->n_features; j++) {
@@ -158,26 +173,58 @@ PMB_STATIC int64_t pmb_vt_record(const pmb_vt_state *w, int n_searches, int back
             to += PMB_VT_RECORD + size / sizeof(pmb_sum);
         }
     }
-    return to - w->records;
+    return to - w->workers->records;
 }
 
 /* Histograms of the prepared searches, of the rows of all workers, and their best splits. */
 PMB_STATIC void pmb_vt_evaluate_all(pmb_vt_state *w, int n_searches, int threads) {
     int64_t size = 0;
     int n_tasks = pmb_vt_divide(w, n_searches, &size), first = 0, last = 0;
-    int shared = size > 0 && size * (int64_t)sizeof(pmb_sum) >= w->scattered;
+    int shared = size > 0 && size * (int64_t)sizeof(pmb_sum) >= w->workers->scattered;
     PMB_SHARED(threads, n_tasks, pmb_vt_fill_sent(w, w->tasks + t, w->scratch + PMB_THREAD()));
     if (shared)
         pmb_vt_share(w, n_tasks, size, &first, &last);
     else
         last = n_tasks;
-    pmb_vt_all(w, w->message, size, shared ? w->lengths : NULL);
-    if (w->failed) return;
+    pmb_vt_add_up(w, w->workers->message, size, shared ? w->workers->lengths : NULL);
+    if (w->workers->failed) return;
     PMB_SHARED(threads, last - first,
                pmb_vt_scan_sent(w, w->tasks + first + t, w->scratch + PMB_THREAD()));
     if (!shared) return;
-    pmb_vt_all(w, w->records, pmb_vt_record(w, n_searches, 0), NULL);
-    if (!w->failed) pmb_vt_record(w, n_searches, 1);
+    pmb_vt_add_up(w, w->workers->records, pmb_vt_record(w, n_searches, 0), NULL);
+    if (!w->workers->failed) pmb_vt_record(w, n_searches, 1);
+}
+
+/* Choose the splits of the prepared searches by the rows of all workers. */
+PMB_STATIC void pmb_vt_split_of_all(pmb_vt_state *w, int n_searches, int threads) {
+    pmb_vt_evaluate_all(w, n_searches, threads);
+    for (int c = 0; c < n_searches && !w->workers->failed; c++)
+        if (w->searches[c].node >= 0) pmb_vt_choose_at(w, w->searches + c);
+}
+
+/* Part the nodes of a batch, and search their children. */
+PMB_STATIC void pmb_vt_split_batch(pmb_grower *g, const int32_t *batch, int32_t n_batch, int last) {
+    pmb_vt_state *w = g->payload;
+    int64_t rows = 0;
+    for (int32_t b = 0; b < n_batch; b++) {
+        rows += g->nodes[batch[b]].n;
+        if (!last && pmb_vt_is_to_move(w, batch[b])) pmb_vt_move(w, batch[b]);
+        pmb_vt_add_children(w, batch[b]);
+    }
+    int threads = rows * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->options.threads : 1;
+    PMB_SHARED(n_batch > 1 ? threads : 1, n_batch,
+               pmb_vt_part(w, batch[t], g->side + t * g->n_side, last));
+    if (last) return;
+    PMB_SHARED(threads, 2 * n_batch, pmb_vt_prepare_child(w, w->searches + t, batch[t / 2], t % 2));
+    pmb_vt_split_of_all(w, 2 * n_batch, threads);
+}
+
+/* How many nodes are parted together, to be in one message, while there is room for those parted in vain. The same
+ * for all. */
+PMB_STATIC int32_t pmb_vt_ahead(const pmb_grower *g) {
+    int32_t room = (g->max_nodes - 2 * g->splits_left - g->n_nodes) / 2,
+            limit = pmb_vt_together(g->payload);
+    return limit < room ? limit : room;
 }
 
 /* Memory for messages; 0 where there is not enough. */
@@ -185,11 +232,18 @@ PMB_STATIC int pmb_vt_messages_new(pmb_vt_state *w) {
     size_t d = (size_t)w->data.columns.n_features,
            take = (size_t)w->options.n_drawn < d ? (size_t)w->options.n_drawn : d;
     size_t places = 2 * (size_t)pmb_vt_together(w);
-    w->message = malloc(sizeof(pmb_sum) * (size_t)(pmb_vt_together(w) * pmb_vt_children_size(w)));
-    w->records = malloc(sizeof(pmb_sum) *
-                        (places * (PMB_VT_RECORD * take + 2 * (size_t)w->data.set_words) + 1));
-    w->lengths = malloc(sizeof(int64_t) * (size_t)w->n_workers);
-    return w->message && w->records && w->lengths;
+    w->workers->message =
+        malloc(sizeof(pmb_sum) * (size_t)(pmb_vt_together(w) * pmb_vt_children_size(w)));
+    w->workers->records = malloc(
+        sizeof(pmb_sum) * (places * (PMB_VT_RECORD * take + 2 * (size_t)w->data.set_words) + 1));
+    w->workers->lengths = malloc(sizeof(int64_t) * (size_t)w->workers->n_workers);
+    return w->workers->message && w->workers->records && w->workers->lengths;
+}
+
+PMB_STATIC void pmb_vt_messages_free(pmb_vt_workers *workers) {
+    free(workers->message);
+    free(workers->records);
+    free(workers->lengths);
 }
 
 #endif
