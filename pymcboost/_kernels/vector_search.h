@@ -264,7 +264,8 @@ PMB_STATIC int pmb_vt_add_share(const pmb_vt_state *w, const pmb_vt_task *task,
         else
             pmb_vt_take_sums(all->hist + start, s->hist + start, n);
     }
-    for (int l = 0; l < w->data.lanes; l++) sums[l] += totals[l];
+    /* Where rows are gathered, the sums are known, and other groups, which have locks of their own, read them. */
+    for (int l = 0; l < w->data.lanes && !w->gathered; l++) sums[l] += totals[l];
     pmb_unlock_it(&all->lock);
     return last;
 }
