@@ -61,8 +61,8 @@ def test_one_bit_is_noticed(recorded, changed, monkeypatch, capsys):
     assert golden.main(["check", "--only", NAME]) == 0
     fit_as = golden_cases.fit_as
 
-    def altered(*arguments):
-        estimator = fit_as(*arguments)
+    def altered(*arguments, **named):
+        estimator = fit_as(*arguments, **named)
         estimator.model_ = Altered(estimator.model_, **{changed: True})
         return estimator
 
