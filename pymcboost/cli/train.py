@@ -371,7 +371,7 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     """Train, save and report. After Ctrl-C, save the rounds so far."""
     fit, checkpoint = start(estimator, arguments, note, rows)
     started = time.perf_counter()
-    interrupted = _is_interrupted(estimator, fit, rows, validation, workers)
+    interrupted = _train_until_interrupted(estimator, fit, rows, validation, workers)
     seconds = time.perf_counter() - started
     shares = failed = None
     if workers is not None and not interrupted:
@@ -401,8 +401,8 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     return INTERRUPTED if interrupted else OK
 
 
-def _is_interrupted(estimator, fit, rows, validation, workers):
-    """Train; return whether Ctrl-C ended the training after some rounds, which are then a usable model."""
+def _train_until_interrupted(estimator, fit, rows, validation, workers):
+    """Train; return True if Ctrl-C ended the training after some rounds, which are a usable model."""
     communicator = {} if workers is None else {"comm": workers}
     try:
         fit(rows.X, rows.y, **validation, **communicator)

@@ -110,6 +110,7 @@ class BoostingClassifier(
         return self
 
     def _train(self, workers, given, callbacks, unknown):
+        """Run one training, and give the estimator its model."""
         training = None
         # If the training fails or is interrupted, the estimator and an earlier model stay unchanged.
         draft = object.__new__(type(self))
