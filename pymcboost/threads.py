@@ -159,6 +159,8 @@ def _count_tasks():
 
 # With fewer table updates per scan than this, starting threads costs more than it saves.
 SMALL_WORK = 1_000_000
+# The same for trees, whose nodes are many small scans that threads share.
+SMALL_TREE_WORK = 100_000
 
 
 def threads_for(work, n_threads, small=None):

@@ -11,10 +11,9 @@
 
 /* updates of histogram rows, of the root, below which one thread grows a tree */
 #define PMB_VT_TEAM_WORK 10000
-/* updates of histogram rows from which on all threads work on one node */
+/* updates of histogram rows from which on all threads work on one node: later on, and while there is no leaf for each */
 #define PMB_VT_WIDE 120000
-
-#define PMB_VT_AHEAD_MOST 8 /* nodes for each thread that are split ahead of their turn at a time */
+#define PMB_VT_WIDE_EARLY 20000
 
 enum { PMB_VT_WHOLE, PMB_VT_TAKEN, PMB_VT_PARTED }; /* pmb_vt_stats.progress */
 
@@ -26,8 +25,10 @@ typedef struct {
 
 /* Whether all threads work on a node together. */
 PMB_INLINE int pmb_vt_is_wide(const pmb_vt_state *w, int32_t node_index) {
-    return w->grower.nodes[node_index].n * pmb_vt_row_work(w) >=
-           PMB_VT_WIDE * (pmb_vt_n_leaves(w) < w->options.threads * 4 ? 1 : 4);
+    int64_t work = w->grower.nodes[node_index].n * pmb_vt_row_work(w);
+    int32_t n_leaves = pmb_vt_n_leaves(w), threads = w->options.threads;
+    if (n_leaves < threads) return work >= PMB_VT_WIDE_EARLY;
+    return work >= PMB_VT_WIDE * (n_leaves < threads * 4 ? 1 : 4);
 }
 
 /* The best leaf of two: the one made first among equals. */
@@ -94,10 +95,7 @@ PMB_STATIC int32_t pmb_vt_close(pmb_vt_state *w) {
 /* The best node that may be split ahead of its turn; -1: there is none. */
 PMB_STATIC int32_t pmb_vt_ahead_of_turn(pmb_vt_state *w) {
     pmb_vt_heap *h = &w->offered;
-    int32_t most = (w->grower.splits_left + 1) / 2;
-    most = most < PMB_VT_AHEAD_MOST * w->options.threads ? most
-                                                         : PMB_VT_AHEAD_MOST * w->options.threads;
-    if (w->n_ahead >= most ||
+    if (w->n_ahead >= (w->grower.splits_left + 1) / 2 ||
         w->grower.max_nodes - 2 * w->grower.splits_left - w->grower.n_nodes < 2)
         return -1;
     while (h->n > 0 && w->stats[h->leaf[0].node].progress != PMB_VT_WHOLE) pmb_vt_pop(h);

@@ -28,6 +28,7 @@ from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, bounds_for,
 from pymcboost.learners.draws import AUTO_FEATURES, leaves_of, share_of, share_of_features
 from pymcboost.learners.sampling import drawn_rows
 from pymcboost.model.builders import TreesBuilder
+from pymcboost.threads import SMALL_TREE_WORK
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.estimator import EnsembleClassifier
@@ -46,6 +47,7 @@ class ClassTreesBooster(Booster):
     h_is_weight = False
     refits = True
     takes_workers = takes_init_score = True
+    small_work = SMALL_TREE_WORK
     columns = {
         "missing": "mean over the rows of 1 minus the probability of the true class, before the round",
         "base": "position in ``classes_`` of the base class, or -1 for none",

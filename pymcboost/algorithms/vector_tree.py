@@ -37,6 +37,7 @@ from pymcboost.losses.rows import Rows
 from pymcboost.model.builders import TreesBuilder
 from pymcboost.model.entries import LeafEntries, rounded
 from pymcboost.model.model import Model
+from pymcboost.threads import SMALL_TREE_WORK
 from pymcboost.training import memory
 from pymcboost.training.booster import Booster
 from pymcboost.training.parameters import (
@@ -75,8 +76,6 @@ MOST_WIDE_SCORES = 1 << 24
 # Number of trees whose leaves are looked up together for all rows. Rows stored as bins are decoded for each such
 # pass.
 TREES_AT_ONCE = 16
-# With fewer table updates per scan of all rows than this, one thread is as fast.
-SMALL_WORK = 200_000
 
 
 def rate_for(n_rows):
@@ -93,7 +92,7 @@ class VectorTreeBoost(ManyLabels, Booster):
     columns = {"n_leaves": "number of leaves of the tree"}
     refits = True
     takes_workers = takes_init_score = True
-    small_work = SMALL_WORK
+    small_work = SMALL_TREE_WORK
     left_out: LeftOutScores | None = None
 
     def __init__(self, params, draw_seed=None, name="", comm=ALONE):
