@@ -12,6 +12,7 @@
     python tools/reproduce.py piboost-table3|table5|table5-learners|table5-chosen|imbalance [--sets vowel ...]
     python tools/reproduce.py defaults [--sets iris ...] [--methods vector ...] [--budget MINUTES]
     python tools/reproduce.py temperature [--sets vowel ...] [--methods vector ...]
+    python tools/reproduce.py modes [--methods auto ...]
     python tools/reproduce.py NAME --verify [N]
     python tools/reproduce.py --markdown results [--into [README.md ...]]
 
@@ -55,6 +56,7 @@ PAPERS = (
     "fair",
     "quality",
     "temperature",
+    "modes",
     "defaults",
 )
 MODULES = [importlib.import_module(f"reproduce.{paper}") for paper in PAPERS]
