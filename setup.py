@@ -45,6 +45,8 @@ GENERATED_CODE = [
 
 # mcb.h only adds products that are exact, so that contraction changes no bit of a score and may make it faster.
 NOT_FOR = {"score": ("-ffp-contract=off",)}
+# The search of sparse stumps takes 1.2 times as long at -O2.
+MORE_FOR = {"stumps": ("-O3",)}
 
 # What Cython writes for memory views: one module for all kernels, which would otherwise hold it each.
 SHARED = "pymcboost._kernels._shared"
@@ -84,11 +86,11 @@ def compiler():
     return shlex.split(given or ("gcc" if WINDOWS else sysconfig.get_config_var("CC")) or "cc")
 
 
-def compiles(flags, link_flags):
-    """Whether the C compiler builds and links a small OpenMP program with these flags."""
+def compiles(flags, link_flags, program=PROBE):
+    """Whether the C compiler builds and links a small program, by default one with OpenMP, with these flags."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "probe.c")
-        path.write_text(PROBE)
+        path.write_text(program)
         command = [*compiler(), *flags, str(path), "-o", str(Path(folder, "probe")), *link_flags]
         try:
             return subprocess.run(command, capture_output=True).returncode == 0
@@ -118,11 +120,24 @@ def openmp_flags():
     return [], []
 
 
+def optimisation_flags():
+    """-O2 with the loops that gcc vectorises at -O3: as fast as -O3, in three quarters of the size."""
+    vectorise = "-fvect-cost-model=dynamic"  # clang has no such flag, and does so anyway
+    known = compiles([vectorise, "-Werror"], [], program="int main(void) { return 0; }")
+    return ["-O2", vectorise] if known else ["-O2"]
+
+
 def extensions():
     """One Extension per .pyx file, rebuilt when any header changes, and what they share."""
     omp_compile, omp_link = openmp_flags()
     # Contraction to fused multiply-add would make results differ between CPUs.
-    compile_args = ["-O3", "-g0", "-ffp-contract=off", "-fno-math-errno", "-std=gnu11"]
+    compile_args = [
+        *optimisation_flags(),
+        "-g0",
+        "-ffp-contract=off",
+        "-fno-math-errno",
+        "-std=gnu11",
+    ]
     if WINDOWS:
         compile_args += ["-DMS_WIN64=1"]  # Python's headers say so for Microsoft's compiler alone
     compile_args += CLONES[os.environ.get("PYMCBOOST_CLONES", "")]
@@ -133,9 +148,11 @@ def extensions():
         if not omp_compile:
             # The thread counts that prange computes are then used by nothing.
             compile_args += ["-Wno-unused-but-set-variable"]
-    compile_args += shlex.split(os.environ.get("PYMCBOOST_CFLAGS", ""))
+    last_args = shlex.split(os.environ.get("PYMCBOOST_CFLAGS", ""))
     headers = [str(path) for folder in (KERNELS, INCLUDE) for path in sorted(folder.glob("*.h"))]
-    shared = Extension(SHARED, [str(KERNELS / "_shared.c")], extra_compile_args=compile_args)
+    shared = Extension(
+        SHARED, [str(KERNELS / "_shared.c")], extra_compile_args=compile_args + last_args
+    )
     return [
         shared,
         *(
@@ -144,9 +161,11 @@ def extensions():
                 [str(path)],
                 include_dirs=[str(KERNELS), str(INCLUDE)],
                 extra_compile_args=[
-                    arg for arg in compile_args if arg not in NOT_FOR.get(path.stem, ())
-                ]
-                + omp_compile,
+                    *(arg for arg in compile_args if arg not in NOT_FOR.get(path.stem, ())),
+                    *MORE_FOR.get(path.stem, ()),
+                    *last_args,
+                    *omp_compile,
+                ],
                 extra_link_args=omp_link,
                 depends=headers,
             )

@@ -4,6 +4,9 @@
 cdef extern from *:
     """
     #define PMB_WIDE
+    #ifndef PMB_CLONES  /* few have so many rows: one version is enough */
+    #define PMB_CLONES
+    #endif
     """
 
 include "vector_trees.pyx"
