@@ -13,6 +13,7 @@ PYMCBOOST_CLONES        none, v3 or v4: kernels for that CPU generation alone, i
 import contextlib
 import multiprocessing
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -127,8 +128,31 @@ def optimisation_flags():
     return ["-O2", vectorise] if known else ["-O2"]
 
 
+# Templates are named by a macro: #define PMB_BODY "stumps_body.h".
+INCLUDES = re.compile(
+    r'^\s*(?:#include|#define PMB_BODY|cdef extern from|include) "([\w/.]+)"', re.MULTILINE
+)
+CIMPORTS = re.compile(r"^from (?:pymcboost\._kernels)?\.(\w+) cimport", re.MULTILINE)
+
+
+def files_of(kernel):
+    """Files that a kernel is compiled from: it includes them, or they do so in turn."""
+    seen = {KERNELS / f"{kernel}.pyx"}
+    open_files = [*seen]
+    while open_files:
+        path = open_files.pop()
+        text = path.read_text(encoding="utf-8")
+        names = INCLUDES.findall(text) + [f"{name}.pxd" for name in CIMPORTS.findall(text)]
+        if path.suffix == ".pyx":
+            names.append(f"{path.stem}.pxd")
+        new = {folder / name for name in names for folder in (KERNELS, INCLUDE)} - seen
+        open_files += [path for path in new if path.is_file()]
+        seen |= new
+    return sorted(path for path in seen if path.is_file())
+
+
 def extensions():
-    """One Extension per .pyx file, rebuilt when any header changes, and what they share."""
+    """One Extension per .pyx file, rebuilt when a file that it includes or setup.py changes, and what they share."""
     omp_compile, omp_link = openmp_flags()
     # Contraction to fused multiply-add would make results differ between CPUs.
     compile_args = [
@@ -149,7 +173,6 @@ def extensions():
             # The thread counts that prange computes are then used by nothing.
             compile_args += ["-Wno-unused-but-set-variable"]
     last_args = shlex.split(os.environ.get("PYMCBOOST_CFLAGS", ""))
-    headers = [str(path) for folder in (KERNELS, INCLUDE) for path in sorted(folder.glob("*.h"))]
     shared = Extension(
         SHARED, [str(KERNELS / "_shared.c")], extra_compile_args=compile_args + last_args
     )
@@ -167,7 +190,7 @@ def extensions():
                     *omp_compile,
                 ],
                 extra_link_args=omp_link,
-                depends=headers,
+                depends=["setup.py", *map(str, files_of(path.stem))],
             )
             for path in sorted(KERNELS.glob("*.pyx"))
         ),

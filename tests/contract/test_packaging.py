@@ -156,6 +156,19 @@ def builder(monkeypatch):
     return names_of
 
 
+def test_a_kernel_is_built_again_when_a_file_that_it_includes_changes(builder):
+    files_of = builder("linux", lambda _: True)["files_of"]
+    kernels = ROOT / "pymcboost" / "_kernels"
+    files = {
+        kernel.stem: {path.name for path in files_of(kernel.stem)}
+        for kernel in kernels.glob("*.pyx")
+    }
+    assert {"vector_scan.h", "vector_fill_body.h", "pool.pxd", "lanes.h"} <= files["vector_trees"]
+    assert "stumps_body.h" not in files["vector_trees"]
+    headers = {path.name for path in kernels.glob("*.h")}
+    assert headers <= set().union(*files.values())
+
+
 @pytest.mark.parametrize(
     ("platform", "words", "flags"),
     [
