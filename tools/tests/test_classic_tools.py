@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reproduce import imbalance, piboost, table5, table5_learners, temperature
+from reproduce import imbalance, modes, piboost, table5, table5_learners, temperature
 from reproduce.journal import frame_of
 
 
@@ -172,6 +172,22 @@ def test_every_method_of_temperature(monkeypatch, method):
         in temperature.temperature_text(frame_of([row]))
     )
     assert temperature.has_rows("car", 300) and not temperature.has_rows("car", 1000)
+
+
+def test_modes_on_a_small_set(monkeypatch):
+    monkeypatch.setattr(modes, "ROWS", 300)
+    monkeypatch.setattr(modes, "KEPT", 240)
+    monkeypatch.setattr(modes, "TEST_ROWS", 500)
+    rows = [
+        modes.fit_mode({"method": method, "noise": 0.3, "seed": 0})
+        for method in ("default", "no calibration", "80% of the rows", "80%, others watched")
+    ]
+    assert rows[0]["error"] == rows[1]["error"] and rows[2]["error"] == rows[3]["error"]
+    assert rows[0]["error"] != rows[2]["error"]
+    frame = frame_of(rows)
+    points = rows[2]["error"] - rows[0]["error"]
+    assert f"| {points:+.2f} | {points:+.2f} |" in modes.modes_text(frame)
+    assert modes.modes_values(frame)["80-of-the-rows-points"] == f"{points:.1f}"
 
 
 def test_class_weights():
