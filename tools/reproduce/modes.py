@@ -3,6 +3,7 @@
 Data are made, with many wrong labels, so that a difference between modes is not one between a few test rows.
 """
 
+import re
 import time
 
 import numpy as np
@@ -108,9 +109,10 @@ def modes_text(frame):
             ]
         )
     head = ["mode", "error %", "log loss", "points", "most", "times", "most"]
+    n_sets = frame.groupby(["noise", "seed"]).ngroups
     return (
-        f"Vector trees on {frame.groupby(['noise', 'seed']).ngroups} sets made by `make_classification`: {ROWS:,} rows, "
-        f"20 features, 3 classes, {' or '.join(f'{100 * share:.0f}%' for share in NOISE)} random labels. "
+        f"Vector trees on {n_sets} sets made by `make_classification`: {ROWS:,} rows, 20 features, 3 classes, "
+        f"{' or '.join(f'{100 * share:.0f}%' for share in NOISE)} random labels. "
         f"{TEST_ROWS:,} test rows. *points* and *times*: error minus, and log loss over, that of the default, mean and "
         "largest.\n\n" + markdown_table(head, lines)
     )
@@ -123,7 +125,7 @@ def modes_values(frame):
         if select(frame, method=method).empty:
             continue
         points, factors = differences(frame, method)
-        name = "".join(c if c.isalnum() else "-" for c in method).strip("-").replace("--", "-")
+        name = re.sub(r"\W+", "-", method)
         texts[f"{name}-points"] = f"{points.mean():.1f}"
         texts[f"{name}-times"] = f"{np.exp(np.log(factors).mean()):.2f}"
     return texts

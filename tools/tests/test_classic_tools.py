@@ -183,7 +183,7 @@ def test_modes_on_a_small_set(monkeypatch):
         for method in ("default", "no calibration", "80% of the rows", "80%, others watched")
     ]
     assert rows[0]["error"] == rows[1]["error"] and rows[2]["error"] == rows[3]["error"]
-    assert rows[0]["error"] != rows[2]["error"]
+    assert rows[0]["log_loss"] != rows[2]["log_loss"]
     frame = frame_of(rows)
     points = rows[2]["error"] - rows[0]["error"]
     assert f"| {points:+.2f} | {points:+.2f} |" in modes.modes_text(frame)
