@@ -153,7 +153,8 @@ def build():
     shutil.rmtree(RUN, ignore_errors=True)
     for folder in ("tests", "tools", "data"):
         shutil.copytree(ROOT / folder, RUN / folder)
-    shutil.copy(ROOT / "pyproject.toml", RUN)
+    for name in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / name, RUN)
     (wheel,) = dist.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(RUN)
     return wheel
@@ -182,6 +183,8 @@ def main():
     site()
     wheel = build()
     print(f"aarch64: {wheel.name}, {wheel.stat().st_size:,} bytes", flush=True)
+    if emulated("-m", "doctest", "README.md"):
+        sys.exit("aarch64: README.md's Python example fails")
     tests = emulated(
         "-m", "pytest", "-q", "-p", "no:cacheprovider", *LEFT_OUT, *(PART if part else TESTS)
     )

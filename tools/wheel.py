@@ -70,7 +70,7 @@ def build(python, source, scratch, out):
 
 
 def check():
-    """Import, train, predict and save with what is installed, in Python and by the programs."""
+    """Import, train, predict and save with what is installed, in Python and by the programs, and as README.md does."""
     import numpy as np
 
     import pymcboost
@@ -86,6 +86,8 @@ def check():
         tempfile.TemporaryDirectory() as name,
         contextlib.chdir(name),
     ):  # left before it is removed, for Windows
+        shutil.copytree(ROOT / "data", "data")
+        run(sys.executable, "-m", "doctest", ROOT / "README.md")
         pymcboost.dump_svmlight("t.svm", X, y)
         for algorithm in (pymcboost.VectorTreeBoostClassifier, pymcboost.MCBoostClassifier):
             model = algorithm(n_estimators=20, random_state=0, n_jobs=2).fit(X, y)
