@@ -16,7 +16,7 @@ from pymcboost import VectorTreeBoostClassifier
 
 PACKAGE = Path(pymcboost.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "how.md"
-LIST = re.compile(r"(?<=<!-- stops of X -->\n\n)(?:\d+\. .*\n)*")
+LIST = re.compile(r"(?<=<!-- stops of X -->\n\n)```text\n.*?```\n", re.DOTALL)
 # No other array of a training has these numbers of rows and columns.
 SHAPE = 211, 13
 
@@ -37,16 +37,30 @@ def holds_rows(value):
 
 
 def stops():
-    """Functions of the package that receive X, each once, in the order of their first calls."""
-    stop_lines = {}
+    """Functions of the package that receive X, each once, in the order of their first calls: (how deep, name).
+
+    A function is one deeper than the one with X that called it, directly or not.
+    """
+    depths = {}
+    open_calls = []
 
     def note(frame, event, _):
+        if event == "return" and open_calls and open_calls[-1][0] is frame:
+            open_calls.pop()
+        if event != "call":
+            return
         code = frame.f_code
         path = Path(code.co_filename)
-        if event == "call" and PACKAGE in path.parents and not code.co_name.startswith("<"):
-            # At the time of a call, the arguments are the only local variables.
-            if any(map(holds_rows, frame.f_locals.values())):
-                stop_lines[f"`{path.relative_to(PACKAGE).as_posix()}`: `{code.co_qualname}`"] = True
+        # At the time of a call, the arguments are the only local variables.
+        is_stop = (
+            PACKAGE in path.parents
+            and not code.co_name.startswith("<")
+            and any(map(holds_rows, frame.f_locals.values()))
+        )
+        if is_stop:
+            name = f"{path.relative_to(PACKAGE).as_posix()}: {code.co_qualname}"
+            depths.setdefault(name, sum(holds for _, holds in open_calls))
+        open_calls.append((frame, is_stop))
 
     random = np.random.default_rng(0)
     X = random.normal(size=SHAPE)
@@ -56,17 +70,29 @@ def stops():
         VectorTreeBoostClassifier(random_state=0).fit(X, y, callbacks=[StopTracing()])
     finally:
         sys.setprofile(None)
-    return list(stop_lines)
+    return [(depth, name) for name, depth in depths.items()]
 
 
 def text():
-    return "".join(f"{number}. {stop}\n" for number, stop in enumerate(stops(), 1))
+    lines = [f"{2 * depth * ' '}{name}" for depth, name in stops()]
+    return "\n".join(["```text", *lines, "```\n"])
 
 
 def test_the_page_lists_the_stops():
     assert LIST.search(PAGE.read_text(encoding="utf-8"))[0] == text(), (
         "the top of this file says how to rewrite it"
     )
+
+
+def test_the_way_to_the_layout_is_short():
+    """Down six functions, as the page says, each called by the one before, from `fit` to where the codes are laid out."""
+    way = []
+    for depth, name in stops():
+        way[depth:] = [name]
+        if name == "data/tree_data.py: TreeData.__init__":
+            break
+    assert way[0] == "training/estimator.py: EnsembleClassifier.fit"
+    assert way[-1] == "data/tree_data.py: TreeData.__init__" and len(way) == 6
 
 
 def test_a_stop_has_rows():
