@@ -85,7 +85,7 @@ def test_the_page_lists_the_stops():
 
 
 def test_the_way_to_the_layout_is_short():
-    """Down six functions, as the page says, each called by the one before, from `fit` to where the codes are laid out."""
+    """Down six functions, as the page says, each called by the one before, from `fit` to the layout of the codes."""
     way = []
     for depth, name in stops():
         way[depth:] = [name]
