@@ -15,13 +15,14 @@ APT := sudo apt-get install python3 python3-venv python3-dev g++ make
 KERNEL_SOURCES := $(wildcard pymcboost/_kernels/*.pyx pymcboost/_kernels/*.pxd pymcboost/_kernels/*.h pymcboost/include/*.h)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-tools test-aarch64 tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided agree sanitize sanitize-threads
+.PHONY: help demo test test-long coverage test-tools test-aarch64 tables docs wheel lint types imports format clean check-system scorer fuzz fuzz-guided agree sanitize sanitize-threads
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo       build in $(VENV), train on data/, predict, show accuracy, confusion matrix, size and speed"
 	@echo "make test       the quick test suite in the same environment; a part of it: PYTEST_ARGS=\"-k svmlight -x\""
 	@echo "make test-long  everything, with the full counts, long builds and every training of the golden table"
+	@echo "make coverage   the quick test suite, and which lines of the package's Python it runs"
 	@echo "make test-tools the tests of benchmarks, experiments and data tools, in tools/tests"
 	@echo "make test-aarch64  a wheel for aarch64, and a part of the tests under emulation; needs qemu-user-static, gcc-aarch64-linux-gnu"
 	@echo "make docs       the documentation as a site, in docs/_build/html; warnings are errors"
@@ -45,6 +46,11 @@ test: $(VENV)/.stamp-build
 
 test-long: $(VENV)/.stamp-build
 	$(PYTEST) --long $(PYTEST_ARGS)
+
+coverage: $(VENV)/.stamp-build
+	$(BIN)/python tools/requirements.py coverage > $(VENV)/requirements-coverage.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-coverage.txt
+	$(PYTEST) --cov=pymcboost --cov-report=term-missing:skip-covered $(PYTEST_ARGS)
 
 test-tools: $(VENV)/.stamp-build
 	$(PYTEST) $(PYTEST_ARGS) tools/tests
