@@ -85,9 +85,8 @@ def measure(task, folder, load, options, field, report):
         one, several = (timings.get(f"{name}, {n} threads") for n in (1, threads))
         if one and several:
             pairs[name] = one.timing, several.timing
-            row = several.timing.row(
-                f"{task.name}, {task.rows:,} rows, {name}", one_thread=one.timing.median
-            )
+            what = f"{task.name}, {task.rows:,} rows, {name}{', busy' if load else ''}"
+            row = several.timing.row(what, one_thread=one.timing.median)
             row |= {"gain": one.timing.median / several.timing.median, "busy": load}
             report.rows.append(
                 row | {"cpu_ratio": several.timing.best_cpu / max(one.timing.best_cpu, 1e-9)}

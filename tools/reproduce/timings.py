@@ -106,6 +106,7 @@ def tables(folder):
         "bench-frames": frames_table,
         "bench-stumps": stumps_table,
         "bench-span.parts": span_parts_table,
+        "bench-threads": threads_table,
         "bench-span.threads": span_threads_table,
     }
     return {name: partial(maker, dict(entries_of(folder))) for name, maker in makers.items()}
@@ -209,6 +210,22 @@ def frames_table(entries):
     libraries = list(next(iter(lines.values())))
     cells = [[columns, *(row[library] for library in libraries)] for columns, row in lines.items()]
     return markdown_table(["columns", *libraries], cells)
+
+
+def threads_table(entries, problem="covtype, 100,000 rows"):
+    """Fits on one thread and on several, on an idle machine and beside busy processes."""
+    rows = rows_of(entries["bench-threads"])
+    lines = []
+    for what, row in rows.items():
+        busy = rows.get(f"{what}, busy")
+        if not what.startswith(f"{problem}, ") or busy is None:
+            continue
+        lines.append([what.removeprefix(f"{problem}, ")])
+        for one in (row, busy):
+            lines[-1] += [words(one["one_thread"]), words(one["median"])]
+        lines[-1].append(words(busy["cpu_ratio"]))
+    heads = ["method", "1 thread", "2 threads", "busy: 1 thread", "2 threads", "CPU time, 2 / 1"]
+    return markdown_table(heads, lines)
 
 
 # What, the benchmark, its rows of MCBoost and of LightGBM, and their column.
