@@ -4,6 +4,10 @@
  * has not come by then, because other processes have the CPU, is not waited for: a barrier would be, for a time slice.
  * Whoever waits looks for PMB_SPIN_NS, in which a short gap between two jobs passes, and sleeps then.
  *
+ * Beside busy processes, helpers may cost more than they gain: one that loses the CPU with a piece in its hands is waited
+ * for. So the pool compares the time that jobs take with the CPU time of their pieces, which is what a caller alone would
+ * take. Where jobs take longer, callers work alone, and try again after a while.
+ *
  * One pool serves all kernels of a process and any number of callers at a time. A child of fork begins with no helpers.
  * Where the system starts no thread, the caller does the work alone. Without OpenMP in the compiler, there is one thread.
  */
@@ -22,6 +26,15 @@
 
 /* how long to look before sleeping; waking somebody takes about as long */
 #define PMB_SPIN_NS 50000
+/* Helpers are judged by so long a time; callers then work alone for so long at first, and at most. */
+#ifdef PMB_TRIAL_NS /* a test has its own */
+#elif defined(_WIN32)
+#define PMB_TRIAL_NS 500000000 /* CPU time is counted in steps of 16 ms */
+#else
+#define PMB_TRIAL_NS 20000000
+#endif
+#define PMB_ALONE_NS 40000000
+#define PMB_MOST_ALONE_NS 640000000
 #define PMB_STACK (2 << 20) /* bytes of a helper's stack: musl's default is too small */
 #define PMB_MOST_HELPERS 1024
 #define PMB_MOST_RANGES 128
@@ -73,10 +86,22 @@ static struct {
               {0, 0, 0, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER},
               {0, 0, 0, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER}};
 
-static int64_t pmb_now_ns(void) {
+/* Whether helpers gain, and when callers work alone. */
+static struct {
+    int64_t began, took, worked; /* time of the jobs since then, and CPU time of their pieces */
+    int64_t alone_until;
+    int64_t pause; /* how long callers worked alone the last time; 0: they need not */
+} pmb_trial;
+static _Thread_local int64_t pmb_looked; /* CPU time of waits inside of pieces */
+
+static int64_t pmb_clock_ns(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static int64_t pmb_now_ns(void) {
+    return pmb_clock_ns(CLOCK_MONOTONIC);
 }
 
 /* Look whether something has been done, to go on at `looked`, until it is time to sleep. */
@@ -154,6 +179,28 @@ static int pmb_take_seat(pmb_job **job) {
     return seat;
 }
 
+/* CPU time of this thread in pieces, from any beginning. */
+static int64_t pmb_worked_ns(void) {
+    return pmb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - pmb_looked;
+}
+
+/* A job has taken so long: end the trial once it is long enough. Of several callers at a time, one may not be heard. */
+static void pmb_judge_helpers(int64_t took) {
+    int64_t now = pmb_now_ns(), began = __atomic_load_n(&pmb_trial.began, __ATOMIC_RELAXED);
+    took = __atomic_add_fetch(&pmb_trial.took, took, __ATOMIC_RELAXED);
+    if (now - began < PMB_TRIAL_NS) return;
+    int64_t worked = __atomic_exchange_n(&pmb_trial.worked, 0, __ATOMIC_RELAXED),
+            before = __atomic_load_n(&pmb_trial.pause, __ATOMIC_RELAXED), pause = 0;
+    if (took > worked && took > PMB_TRIAL_NS / 4) {
+        pause = 2 * before > PMB_ALONE_NS ? 2 * before : PMB_ALONE_NS;
+        if (pause > PMB_MOST_ALONE_NS) pause = PMB_MOST_ALONE_NS;
+    }
+    __atomic_store_n(&pmb_trial.pause, pause ? pause : before / 2, __ATOMIC_RELAXED);
+    __atomic_store_n(&pmb_trial.alone_until, now + pause, __ATOMIC_RELAXED);
+    __atomic_store_n(&pmb_trial.began, now + pause, __ATOMIC_RELAXED);
+    __atomic_store_n(&pmb_trial.took, 0, __ATOMIC_RELAXED);
+}
+
 static void *pmb_help(void *unused) {
     pmb_job *job;
     for (;;) {
@@ -163,7 +210,9 @@ static void *pmb_help(void *unused) {
             pmb_gate_wait(&pmb_pool.posted, seen);
             continue;
         }
+        int64_t before = pmb_worked_ns();
         pmb_do_pieces(job, seat);
+        __atomic_add_fetch(&pmb_trial.worked, pmb_worked_ns() - before, __ATOMIC_RELAXED);
         /* The caller may go on, and the job be gone, from here on. */
         if (__atomic_sub_fetch(&job->inside, 2, __ATOMIC_ACQ_REL) == 1)
             pmb_gate_open(&pmb_pool.left, INT32_MAX);
@@ -224,7 +273,7 @@ static void pmb_pool_run(int n_threads, int64_t n, pmb_piece do_it, void *what) 
     pmb_job job;
     job.seats = (int32_t)(n < n_threads ? n - 1 : n_threads - 1);
     if (job.seats > PMB_MOST_HELPERS) job.seats = PMB_MOST_HELPERS;
-    if (job.seats < 1) {
+    if (job.seats < 1 || pmb_now_ns() < __atomic_load_n(&pmb_trial.alone_until, __ATOMIC_RELAXED)) {
         for (int64_t piece = 0; piece < n; piece++) do_it(what, piece, 0);
         return;
     }
@@ -244,7 +293,9 @@ static void pmb_pool_run(int n_threads, int64_t n, pmb_piece do_it, void *what) 
     pmb_unlock_it(&pmb_pool.lock);
     if (__atomic_load_n(&pmb_pool.helpers, __ATOMIC_RELAXED) < wanted) pmb_start_helpers(wanted);
     pmb_gate_open(&pmb_pool.posted, job.seats);
+    int64_t began = pmb_now_ns(), worked = -pmb_worked_ns();
     pmb_do_pieces(&job, 0);
+    worked += pmb_worked_ns();
     pmb_lock_it(&pmb_pool.lock);
     pmb_job **at = &pmb_pool.jobs;
     while (*at != &job) at = &(*at)->after;
@@ -252,13 +303,17 @@ static void pmb_pool_run(int n_threads, int64_t n, pmb_piece do_it, void *what) 
     pmb_pool.wanted -= job.seats;
     pmb_unlock_it(&pmb_pool.lock);
     pmb_wait_for_helpers(&job);
+    __atomic_add_fetch(&pmb_trial.worked, worked, __ATOMIC_RELAXED);
+    pmb_judge_helpers(pmb_now_ns() - began);
 }
 
 static int64_t pmb_pool_seen(void) {
     return __atomic_load_n(&pmb_pool.left.changes, __ATOMIC_ACQUIRE);
 }
 static void pmb_pool_wait(int64_t seen) {
+    int64_t before = pmb_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     pmb_gate_wait(&pmb_pool.left, seen);
+    pmb_looked += pmb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - before;
 }
 static void pmb_pool_tell(void) {
     pmb_gate_open(&pmb_pool.left, INT32_MAX);

@@ -43,6 +43,12 @@ def test_every_piece_is_done_once_and_without_a_race(sanitizer, tmp_path):
     assert "WARNING" not in completed.stderr
 
 
+def test_a_caller_with_slow_helpers_works_alone_for_a_while(tmp_path):
+    program = build(SOURCE.with_name("pool_alone.c"), COMMAND)
+    completed = subprocess.run([str(program)], capture_output=True, text=True, timeout=120)
+    assert completed.stdout.split() == ["1", "1"]
+
+
 def test_without_openmp_the_caller_does_all(tmp_path):
     command = [word for word in COMMAND if word != "-fopenmp"]
     completed = subprocess.run(
