@@ -180,8 +180,7 @@ PMB_STATIC void pmb_vt_list_piece(void *of, int64_t piece, int thread) {
 PMB_STATIC void pmb_vt_leaves(pmb_vt_state *w, const int32_t *leaf_node, int32_t n_leaves,
                               int64_t *leaf_start, int32_t *leaf_of_row) {
     int64_t m = w->data.columns.m, start = 0;
-    int threads = m < PMB_VT_PART ? 1 : w->options.threads,
-        searched = w->n_entries ? 1 : threads;
+    int threads = m < PMB_VT_PART ? 1 : w->options.threads, searched = w->n_entries ? 1 : threads;
     pmb_vt_leaf_job l = {w, leaf_node, n_leaves, leaf_of_row, threads};
     l.n_pieces = n_leaves < 16 * threads ? n_leaves : 16 * threads;
     w->threads->run(threads, l.n_pieces, pmb_vt_leaves_piece, &l);
