@@ -145,10 +145,11 @@ def files_of(kernel):
         names = INCLUDES.findall(text) + [f"{name}.pxd" for name in CIMPORTS.findall(text)]
         if path.suffix == ".pyx":
             names.append(f"{path.stem}.pxd")
-        new = {folder / name for name in names for folder in (KERNELS, INCLUDE)} - seen
-        open_files += [path for path in new if path.is_file()]
+        paths = {folder / name for name in names for folder in (KERNELS, INCLUDE)}
+        new = {path for path in paths if path.is_file()} - seen
+        open_files += new
         seen |= new
-    return sorted(path for path in seen if path.is_file())
+    return sorted(seen)
 
 
 def extensions():

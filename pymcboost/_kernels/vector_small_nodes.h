@@ -11,9 +11,9 @@
 
 /* updates of histogram rows, of the root, below which one thread grows a tree */
 #define PMB_VT_TEAM_WORK 10000
-/* updates of histogram rows from which on all threads work on one node: later on, and while there is no leaf for each */
+/* updates of histogram rows from which on all threads work on one node */
 #define PMB_VT_WIDE 120000
-#define PMB_VT_WIDE_EARLY 20000
+#define PMB_VT_WIDE_EARLY 20000 /* the same while there are fewer leaves than threads */
 
 enum { PMB_VT_WHOLE, PMB_VT_TAKEN, PMB_VT_PARTED }; /* pmb_vt_stats.progress */
 

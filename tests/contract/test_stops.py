@@ -7,6 +7,7 @@ After a change of the way, write the list again::
 
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,7 @@ def holds_rows(value):
     return isinstance(value, np.ndarray) and value.shape == SHAPE and value.dtype.kind == "f"
 
 
+@cache
 def stops():
     """Functions of the package that receive X, each once, in the order of their first calls: (how deep, name).
 

@@ -197,7 +197,7 @@ def tell_verified(name, checked, differing):
     return differing if checked else 1
 
 
-def fit_and_test(unit, model, parts, decimals=4):
+def fit_and_test(unit, model, parts, decimals=4, **fit_params):
     """Fit a model to the first two of ``parts``, test it on the others; returns the row of the unit and the model."""
     X, codes, X_test, truth = parts
     if isinstance(model, peers.Spec):
@@ -205,7 +205,7 @@ def fit_and_test(unit, model, parts, decimals=4):
         model = peers.fit(model, X, codes, n_classes=int(codes.max()) + 1)
     else:
         begin = time.perf_counter()
-        model.fit(X, codes)
+        model.fit(X, codes, **fit_params)
     seconds = time.perf_counter() - begin
     row = {
         **unit,

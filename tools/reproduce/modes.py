@@ -4,15 +4,15 @@ Data are made, with many wrong labels, so that a difference between modes is not
 """
 
 import re
-import time
 
 import numpy as np
-from shared.measure import error_percent, log_loss
+from shared.measure import log_loss
 from shared.tables import markdown_table
 from sklearn.datasets import make_classification
 
 from pymcboost import VectorTreeBoostClassifier
-from reproduce.experiment import Experiment, Results, cross, select
+from reproduce.experiment import Experiment, Results, cross, fit_and_test, select
+from reproduce.quality import geometric
 
 # Share of random labels, and seeds: a set for each pair.
 NOISE = (0.3, 0.5)
@@ -56,16 +56,9 @@ def fit_mode(unit):
         X = X[:KEPT]
         y = y[:KEPT]
     model = VectorTreeBoostClassifier(random_state=0, n_jobs=1, **METHODS[unit["method"]])
-    begin = time.perf_counter()
-    model.fit(X, y, **watched)
-    seconds = time.perf_counter() - begin
-    return {
-        **unit,
-        "rounds_fitted": model.n_estimators_,
-        "error": round(error_percent(y_test, model.predict(X_test)), 4),
-        "log_loss": round(log_loss(model.predict_proba(X_test), y_test, np.finfo(float).eps), 6),
-        "seconds": round(seconds, 3),
-    }
+    row, model = fit_and_test(unit, model, (X, y, X_test, y_test), **watched)
+    loss = log_loss(model.predict_proba(X_test), y_test, np.finfo(float).eps)
+    return {**row, "log_loss": round(loss, 6)}
 
 
 def plan(options, journal):
@@ -104,7 +97,7 @@ def modes_text(frame):
                 f"{mine['log_loss'].mean():.4f}",
                 f"{points.mean():+.2f}",
                 f"{points.max():+.2f}",
-                f"{np.exp(np.log(factors).mean()):.3f}",
+                f"{geometric(factors):.3f}",
                 f"{factors.max():.3f}",
             ]
         )
@@ -127,7 +120,7 @@ def modes_values(frame):
         points, factors = differences(frame, method)
         name = re.sub(r"\W+", "-", method)
         texts[f"{name}-points"] = f"{points.mean():.1f}"
-        texts[f"{name}-times"] = f"{np.exp(np.log(factors).mean()):.2f}"
+        texts[f"{name}-times"] = f"{geometric(factors):.2f}"
     return texts
 
 

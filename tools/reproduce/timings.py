@@ -106,8 +106,8 @@ def tables(folder):
         "bench-frames": frames_table,
         "bench-stumps": stumps_table,
         "bench-span.parts": span_parts_table,
-        "bench-threads": threads_table,
         "bench-span.threads": span_threads_table,
+        "bench-threads": threads_table,
     }
     return {name: partial(maker, dict(entries_of(folder))) for name, maker in makers.items()}
 
