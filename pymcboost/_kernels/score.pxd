@@ -1,7 +1,6 @@
 # What score.pyx uses of mcb.h and narrow.h.
 
-from cython cimport floating, integral
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 cdef extern from *:
     """
@@ -83,6 +82,34 @@ cdef extern from "narrow.h" nogil:
     void narrow_free(narrow_model *narrow)
     uint32_t narrow_column(const narrow_model *narrow, uint32_t feature)
 
+cdef enum:
+    MODE_SCORES = 0
+    MODE_PROBABILITIES = 1
+    MODE_EARLY = 2  # and more: the number of an early exit is added
+
+ctypedef fused index:
+    int32_t
+    int64_t
+
+# Rows to score. A block of them is a piece of the work; each thread has room of its own.
+cdef struct Batch:
+    const mcb_model *model
+    const narrow_model *narrow  # NULL: rows have all features of the model
+    Py_ssize_t m, block, n_blocks  # rows, of a block, and blocks
+    const char *data  # dense rows, or the entries of sparse ones
+    Py_ssize_t row_step, column_step  # bytes between rows and between columns
+    const void *indices
+    const void *indptr
+    bint is_double, is_long  # numbers and indices of 8 bytes, otherwise of 4
+    bint direct  # rows lie as mcb.h reads them
+    float *features
+    uint32_t *places
+    double *spare  # scores that are thrown away again
+    Py_ssize_t features_room, places_room, spare_room  # items of a thread; 0 where it needs none
+    double *scores  # results, one of the two
+    int64_t *classes
+    int mode
+
 cdef class Scorer:
     cdef mcb_model model
     cdef const unsigned char[::1] view
@@ -95,10 +122,8 @@ cdef class Scorer:
     cdef prepare_early(self)
     cdef check(self, Py_ssize_t m, Py_ssize_t d, double[:, ::1] out, int64_t[::1] best)
     cdef Py_ssize_t block_rows(self, Py_ssize_t m, Py_ssize_t d, bint predicting)
-    cdef sparse_entries(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
-                        Py_ssize_t most, double *scores, int64_t *classes, int mode, int n_threads)
-    cdef sparse_filled(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
-                       double *scores, int64_t *classes, int mode, int n_threads)
+    cdef int start(self, Batch *batch, Py_ssize_t m, Py_ssize_t d, double[:, ::1] out, int64_t[::1] best, int mode,
+                   int n_threads)
 
 cdef inline void finish_block(const mcb_model *model, const float *x, Py_ssize_t begin, Py_ssize_t end,
                               Py_ssize_t stride, double *spare, double *scores, int64_t *classes,
@@ -109,9 +134,9 @@ cdef inline void finish_block(const mcb_model *model, const float *x, Py_ssize_t
         double *best
         uint32_t label = 0
         uint64_t learners = 0
-    if mode >= 2:
+    if mode >= MODE_EARLY:
         for r in range(begin, end):
-            mcb_predict_early(model, mode - 2, x + (r - begin) * stride, out, &label, &learners)
+            mcb_predict_early(model, mode - MODE_EARLY, x + (r - begin) * stride, out, &label, &learners)
             classes[r] = <int64_t>(learners << 16 | label) if out[0] == out[0] else -1
         return
     mcb_scores_batch(model, x, end - begin, stride, out)
@@ -120,7 +145,7 @@ cdef inline void finish_block(const mcb_model *model, const float *x, Py_ssize_t
             # A machine's scores are all NaN where a row cannot be scored.
             best = out + (r - begin) * K
             classes[r] = mcb_argmax(model, best) if best[0] == best[0] else -1
-    elif mode == 1:
+    elif mode == MODE_PROBABILITIES:
         for r in range(end - begin):
             mcb_probabilities(model, out + r * K)
 
@@ -128,7 +153,7 @@ cdef inline void finish_block(const mcb_model *model, const float *x, Py_ssize_t
 cdef inline bint misaligned(const void *p, Py_ssize_t step, size_t size) noexcept nogil:
     return (<size_t>p | <size_t>step) % size != 0
 
-cdef inline bint valid_csr(const integral[::1] indices, const integral[::1] indptr, Py_ssize_t nnz, Py_ssize_t d,
+cdef inline bint valid_csr(const index[::1] indices, const index[::1] indptr, Py_ssize_t nnz, Py_ssize_t d,
                            bint look_at_order, Py_ssize_t *most, bint *increasing) noexcept nogil:
     """Whether the parts of a CSR matrix fit together; its longest row, and whether indices increase in all rows."""
     cdef:

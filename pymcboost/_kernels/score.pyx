@@ -4,17 +4,16 @@ Nothing here adds a number to a score; blocks of rows are cast or scattered to f
 several blocks at a time when there are threads.
 """
 
-from cython cimport floating, integral
-from cython.parallel cimport parallel, prange, threadid
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from cython cimport floating
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 import numpy as np
 
-SCORES = 0
-PROBABILITIES = 1
-EARLY = 2  # and more: the number of an early exit is added
+from pymcboost._kernels.pool cimport run
+
+SCORES, PROBABILITIES, EARLY = MODE_SCORES, MODE_PROBABILITIES, MODE_EARLY
 FILE_SIZE_ERROR = MCB_E_FILE_SIZE
 
 
@@ -53,6 +52,29 @@ cdef enum:
     ZEROED = 32  # numbers that are set to 0 side by side in the time of one alone
     WIDE = 8192  # sparse rows of more features are filled with the features of the model alone
     MOST = 67108864  # floats in a thread's block of filled rows: 256 MB, unless one row has more
+    CACHE_LINE = 16  # floats and row numbers that keep threads off each other's cache lines
+
+
+# Rows of which the highest scores are wanted. Each thread has its own memory and list of classes.
+cdef struct TopRows:
+    const mcb_model *model
+    char *memory
+    Py_ssize_t size, stride
+    const float *X
+    uint32_t *top
+    uint32_t n
+    int64_t *best
+    double *highest
+
+
+cdef void top_piece(void *what, int64_t row, int thread) noexcept nogil:
+    cdef const TopRows *rows = <const TopRows *>what
+    cdef uint32_t *top = rows.top + thread * rows.n
+    cdef uint32_t j
+    mcb_top_scores(rows.model, rows.memory + thread * rows.size, rows.X + row * rows.stride, rows.n, top,
+                   rows.highest + row * rows.n)
+    for j in range(rows.n):
+        rows.best[row * rows.n + j] = top[j]
 
 
 cdef class Scorer:
@@ -175,22 +197,24 @@ cdef class Scorer:
 
     def top_rows(self, const float[:, ::1] X, int64_t[:, ::1] best, double[:, ::1] highest, int n_threads):
         """Like `top`, for rows X (m, d); returns False without doing anything if leaves have values for all classes."""
-        cdef Py_ssize_t r, j, n = best.shape[1], size
-        cdef uint32_t[:, ::1] top = np.empty((n_threads, n), dtype=np.uint32)
-        cdef char *memory
+        cdef Py_ssize_t r
+        cdef uint32_t[:, ::1] top = np.empty((n_threads, best.shape[1]), dtype=np.uint32)
+        cdef TopRows rows
         self.prepare()
-        size = (mcb_top_size(&self.model) + 63) // 64 * 64
-        memory = <char *>malloc(n_threads * size) if size else NULL
-        if memory == NULL:
+        rows.size = (mcb_top_size(&self.model) + 63) // 64 * 64
+        rows.memory = <char *>malloc(n_threads * rows.size) if rows.size else NULL
+        if rows.memory == NULL:
             return False
         for r in range(n_threads):
-            mcb_top_begin(&self.model, memory + r * size, size)
-        for r in prange(X.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-            mcb_top_scores(&self.model, memory + threadid() * size, &X[r, 0], <uint32_t>n, &top[threadid(), 0],
-                           &highest[r, 0])
-            for j in range(n):
-                best[r, j] = top[threadid(), j]
-        free(memory)
+            mcb_top_begin(&self.model, rows.memory + r * rows.size, rows.size)
+        if X.shape[0]:
+            rows.model = &self.model
+            rows.X, rows.stride = &X[0, 0], X.shape[1]
+            rows.top, rows.n = &top[0, 0], <uint32_t>best.shape[1]
+            rows.best, rows.highest = &best[0, 0], &highest[0, 0]
+            with nogil:
+                run(n_threads, X.shape[0], top_piece, &rows)
+        free(rows.memory)
         return True
 
     def add(self, const float[:, ::1] X, Py_ssize_t begin, Py_ssize_t end, double[:, ::1] scores):
@@ -238,57 +262,34 @@ cdef class Scorer:
         n_threads : at least 1
         """
         cdef:
-            Py_ssize_t m = X.shape[0], d = X.shape[1], K = self.model.n_classes, block, n_blocks, b, stride = d
-            double *scores = NULL
-            int64_t *classes = NULL
-            bint direct = False
-            float *features = NULL
-            double *spare = NULL
-            int t = 0
+            Batch batch
+            Py_ssize_t m = X.shape[0], d = X.shape[1], K = self.model.n_classes
         self.check(m, d, out, best)
         if m == 0:
             return
         if misaligned(&X[0, 0], X.strides[0] | X.strides[1], sizeof(floating)):
             X = np.array(X)
-        block = self.block_rows(m, d, out is None)
-        n_blocks = (m + block - 1) // block
         self.prepare()
-        if mode >= EARLY:
+        if mode >= MODE_EARLY:
             self.prepare_early()
-        if out is None:
-            classes = &best[0]
-        else:
-            scores = &out[0, 0]
-        if floating is float:
-            # Rows in the layout of mcb.h are read in place.
-            if (X.strides[1] == sizeof(float) or d == 1) and X.strides[0] >= d * <Py_ssize_t>sizeof(float):
-                direct = True
-                stride = X.strides[0] // <Py_ssize_t>sizeof(float)
-        n_threads = max(1, min(n_threads, n_blocks))
+        memset(&batch, 0, sizeof(Batch))
+        batch.model = &self.model
+        batch.data, batch.row_step, batch.column_step = <const char *>&X[0, 0], X.strides[0], X.strides[1]
+        batch.is_double = floating is double
+        if floating is float:  # rows in the layout of mcb.h are read in place
+            batch.direct = X.strides[0] >= d * <Py_ssize_t>sizeof(float) and (X.strides[1] == sizeof(float) or d == 1)
+        n_threads = self.start(&batch, m, d, out, best, mode, n_threads)
+        batch.features_room = 0 if batch.direct else batch.block * d
+        batch.spare_room = batch.block * K if out is None else 0
         try:
-            if not direct:
-                features = <float *>malloc(n_threads * block * d * sizeof(float))
-            if scores == NULL:
-                spare = <double *>malloc(n_threads * block * K * sizeof(double))
-            if (not direct and features == NULL) or (scores == NULL and spare == NULL):
+            if not take_room(&batch, n_threads):
                 raise MemoryError("no memory for the blocks of rows")
-            if n_threads == 1:
-                with nogil:
-                    for b in range(n_blocks):
-                        dense_block(&self.model, X, b * block, min(m, (b + 1) * block), direct, stride, features, spare,
-                                    scores, classes, mode)
-            else:
-                with nogil, parallel(num_threads=n_threads):
-                    t = threadid()
-                    for b in prange(n_blocks, schedule="static"):
-                        dense_block(&self.model, X, b * block, min(m, (b + 1) * block), direct, stride,
-                                    features + t * block * d if features != NULL else NULL,
-                                    spare + t * block * K if spare != NULL else NULL, scores, classes, mode)
+            with nogil:
+                run(n_threads, batch.n_blocks, dense_piece, &batch)
         finally:
-            free(features)
-            free(spare)
+            free_room(&batch)
 
-    def sparse(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
+    def sparse(self, const floating[::1] data, const index[::1] indices, const index[::1] indptr,
                Py_ssize_t n_features, double[:, ::1] out, int64_t[::1] best, int mode, int n_threads):
         """Like ``dense`` for the CSR matrix (data, indices, indptr); entries of one cell are added up.
 
@@ -297,29 +298,25 @@ cdef class Scorer:
         filled with those of the model alone.
         """
         cdef:
+            Batch batch
             Py_ssize_t m = indptr.shape[0] - 1, nnz = min(data.shape[0], indices.shape[0]), most = 0
+            Py_ssize_t K = self.model.n_classes
             bint increasing = True, good, packed = self.model.kind == MCB_KIND_PACKED and n_features > WIDE
             bint by_entry = packed or self.model.kind == MCB_KIND_LINEAR
-            double *scores = NULL
-            int64_t *classes = NULL
         self.check(m, n_features, out, best)
         if m <= 0:
             return
         if nnz and misaligned(&data[0], 0, sizeof(floating)):
             data = np.array(data)
-        if nnz and misaligned(&indices[0], 0, sizeof(integral)):
+        if nnz and misaligned(&indices[0], 0, sizeof(index)):
             indices = np.array(indices)
-        if misaligned(&indptr[0], 0, sizeof(integral)):
+        if misaligned(&indptr[0], 0, sizeof(index)):
             indptr = np.array(indptr)
         with nogil:
             good = valid_csr(indices, indptr, nnz, n_features, by_entry, &most, &increasing)
         if not good:
             raise ValueError("X is not a valid CSR matrix: indptr must rise from 0 to the number of entries, "
                              f"indices must be between 0 and {n_features - 1}")
-        if out is None:
-            classes = &best[0]
-        else:
-            scores = &out[0, 0]
         if n_features > WIDE and narrow_can(&self.model):
             if self.narrow == NULL:  # made with the interpreter's lock held, as in `prepare`
                 self.narrow = narrow_new(&self.model)
@@ -327,83 +324,124 @@ cdef class Scorer:
                 raise MemoryError("no memory for the list of the model's features")
         else:
             self.prepare(True)
-        if mode >= EARLY:
+        if mode >= MODE_EARLY:
             self.prepare_early()
-        if by_entry and increasing and (packed or self.memory != NULL):
-            self.sparse_entries(data, indices, indptr, most, scores, classes, mode, n_threads)
+        by_entry = by_entry and increasing and (packed or self.memory != NULL)
+        memset(&batch, 0, sizeof(Batch))
+        batch.model = &self.model
+        if not by_entry and self.narrow != NULL:
+            batch.model, batch.narrow = &self.narrow.model, self.narrow
+        batch.data = <const char *>&data[0] if nnz else NULL
+        batch.indices = <const void *>&indices[0] if nnz else NULL
+        batch.indptr = <const void *>&indptr[0]
+        batch.is_double, batch.is_long = floating is double, index is int64_t
+        n_threads = self.start(&batch, m, batch.model.n_features, out, best, mode, n_threads)
+        if by_entry:
+            batch.features_room = batch.places_room = most + CACHE_LINE
+            batch.spare_room = K + CACHE_LINE if out is None else 0
         else:
-            self.sparse_filled(data, indices, indptr, scores, classes, mode, n_threads)
-
-    cdef sparse_entries(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
-                        Py_ssize_t most, double *scores, int64_t *classes, int mode, int n_threads):
-        cdef:
-            Py_ssize_t m = indptr.shape[0] - 1, d = self.model.n_features, K = self.model.n_classes
-            Py_ssize_t block = self.block_rows(m, d, scores == NULL), n_blocks = (m + block - 1) // block, b
-            uint32_t *places = NULL
-            float *features = NULL
-            double *spare = NULL
-            int t = 0
-        n_threads = max(1, min(n_threads, n_blocks))
-        most += 16  # threads keep off each other's cache lines
+            batch.features_room = batch.block * <Py_ssize_t>batch.model.n_features
+            batch.spare_room = batch.block * K if out is None else 0
         try:
-            places = <uint32_t *>malloc(n_threads * most * sizeof(uint32_t))
-            features = <float *>malloc(n_threads * most * sizeof(float))
-            if scores == NULL:
-                spare = <double *>malloc(n_threads * (K + 8) * sizeof(double))
-            if places == NULL or features == NULL or (scores == NULL and spare == NULL):
-                raise MemoryError("no memory for sparse rows")
-            with nogil, parallel(num_threads=n_threads):
-                t = threadid()
-                for b in prange(n_blocks, schedule="static"):
-                    sparse_rows(&self.model, data, indices, indptr, b * block, min(m, (b + 1) * block),
-                                places + t * most, features + t * most,
-                                spare + t * (K + 8) if spare != NULL else NULL, scores, classes, mode)
+            if not take_room(&batch, n_threads):
+                raise MemoryError(f"no memory for {n_threads} blocks of {batch.block} rows with "
+                                  f"{batch.model.n_features} features; use fewer threads (n_jobs=1)")
+            with nogil:
+                run(n_threads, batch.n_blocks, entries_piece if by_entry else filled_piece, &batch)
         finally:
-            free(places)
-            free(features)
-            free(spare)
+            free_room(&batch)
 
-    cdef sparse_filled(self, const floating[::1] data, const integral[::1] indices, const integral[::1] indptr,
-                       double *scores, int64_t *classes, int mode, int n_threads):
-        cdef:
-            const mcb_model *model = &self.model if self.narrow == NULL else &self.narrow.model
-            Py_ssize_t m = indptr.shape[0] - 1, d = model.n_features, K = model.n_classes
-            Py_ssize_t block = self.block_rows(m, d, scores == NULL), n_blocks = (m + block - 1) // block, b
-            float *features = NULL
-            double *spare = NULL
-            int t = 0
-        n_threads = max(1, min(n_threads, n_blocks))
-        try:
-            # Zeroed by the system page by page, so columns that no row uses cost no memory.
-            features = <float *>calloc(n_threads * block * d, sizeof(float))
-            if scores == NULL:
-                spare = <double *>malloc(n_threads * block * K * sizeof(double))
-            if features == NULL or (scores == NULL and spare == NULL):
-                raise MemoryError(f"no memory for {n_threads} blocks of {block} rows with {d} features; "
-                                  "use fewer threads (n_jobs=1)")
-            if n_threads == 1:
-                with nogil:
-                    for b in range(n_blocks):
-                        sparse_block(model, self.narrow, data, indices, indptr, b * block, min(m, (b + 1) * block),
-                                     features, spare, scores, classes, mode)
-            else:
-                with nogil, parallel(num_threads=n_threads):
-                    t = threadid()
-                    for b in prange(n_blocks, schedule="static"):
-                        sparse_block(model, self.narrow, data, indices, indptr, b * block, min(m, (b + 1) * block),
-                                     features + t * block * d, spare + t * block * K if spare != NULL else NULL,
-                                     scores, classes, mode)
-        finally:
-            free(features)
-            free(spare)
+    cdef int start(self, Batch *batch, Py_ssize_t m, Py_ssize_t d, double[:, ::1] out, int64_t[::1] best, int mode,
+                   int n_threads):
+        """Divide m rows of d features into blocks, and say where the results go; returns the number of threads."""
+        batch.block = self.block_rows(m, d, out is None)
+        batch.n_blocks = (m + batch.block - 1) // batch.block
+        batch.m, batch.mode = m, mode
+        if out is None:
+            batch.classes = &best[0]
+        else:
+            batch.scores = &out[0, 0]
+        return max(1, min(n_threads, batch.n_blocks))
 
 
-cdef void sparse_rows(const mcb_model *model, const floating[::1] data, const integral[::1] indices,
-                      const integral[::1] indptr, Py_ssize_t begin, Py_ssize_t end, uint32_t *places, float *features,
-                      double *spare, double *scores, int64_t *classes, int mode) noexcept nogil:
+cdef bint take_room(Batch *p, int n_threads) noexcept:
+    """Allocate the room of all threads. Features are zeros, made by the system page by page when they are used."""
+    if p.features_room:
+        p.features = <float *>calloc(n_threads * p.features_room, sizeof(float))
+    if p.places_room:
+        p.places = <uint32_t *>malloc(n_threads * p.places_room * sizeof(uint32_t))
+    if p.spare_room:
+        p.spare = <double *>malloc(n_threads * p.spare_room * sizeof(double))
+    return not (p.features_room and p.features == NULL or p.places_room and p.places == NULL
+                or p.spare_room and p.spare == NULL)
+
+
+cdef void free_room(Batch *p) noexcept:
+    free(p.features)
+    free(p.places)
+    free(p.spare)
+
+
+cdef void dense_piece(void *what, int64_t b, int thread) noexcept nogil:
+    """Score block b of dense rows."""
+    cdef const Batch *p = <const Batch *>what
+    cdef Py_ssize_t begin = b * p.block, end = min(p.m, begin + p.block), d = p.model.n_features
+    cdef const char *X = p.data + begin * p.row_step
+    cdef double *spare = p.spare + thread * p.spare_room
+    cdef float *features = p.features + thread * p.features_room
+    if p.direct:
+        finish_block(p.model, <const float *>X, begin, end, p.row_step // <Py_ssize_t>sizeof(float), spare, p.scores,
+                     p.classes, p.mode)
+        return
+    if p.is_double:
+        cast_rows(<const double *>X, p.row_step, p.column_step, end - begin, d, features)
+    else:
+        cast_rows(<const float *>X, p.row_step, p.column_step, end - begin, d, features)
+    finish_block(p.model, features, begin, end, d, spare, p.scores, p.classes, p.mode)
+
+
+cdef inline void cast_rows(const floating *X, Py_ssize_t row_step, Py_ssize_t column_step, Py_ssize_t n, Py_ssize_t d,
+                           float *features) noexcept nogil:
+    cdef Py_ssize_t r, j
+    for r in range(n):
+        for j in range(d):
+            features[r * d + j] = <float>(<const floating *>(<const char *>X + r * row_step + j * column_step))[0]
+
+
+cdef void entries_piece(void *what, int64_t b, int thread) noexcept nogil:
+    """Score block b of sparse rows from their entries."""
+    cdef const Batch *p = <const Batch *>what
+    if p.is_double and p.is_long:
+        entries_block(p, b, thread, <const double *>p.data, <const int64_t *>p.indices, <const int64_t *>p.indptr)
+    elif p.is_double:
+        entries_block(p, b, thread, <const double *>p.data, <const int32_t *>p.indices, <const int32_t *>p.indptr)
+    elif p.is_long:
+        entries_block(p, b, thread, <const float *>p.data, <const int64_t *>p.indices, <const int64_t *>p.indptr)
+    else:
+        entries_block(p, b, thread, <const float *>p.data, <const int32_t *>p.indices, <const int32_t *>p.indptr)
+
+
+cdef void filled_piece(void *what, int64_t b, int thread) noexcept nogil:
+    """Score block b of sparse rows that are filled with zeros."""
+    cdef const Batch *p = <const Batch *>what
+    if p.is_double and p.is_long:
+        filled_block(p, b, thread, <const double *>p.data, <const int64_t *>p.indices, <const int64_t *>p.indptr)
+    elif p.is_double:
+        filled_block(p, b, thread, <const double *>p.data, <const int32_t *>p.indices, <const int32_t *>p.indptr)
+    elif p.is_long:
+        filled_block(p, b, thread, <const float *>p.data, <const int64_t *>p.indices, <const int64_t *>p.indptr)
+    else:
+        filled_block(p, b, thread, <const float *>p.data, <const int32_t *>p.indices, <const int32_t *>p.indptr)
+
+
+cdef inline void entries_block(const Batch *p, int64_t b, int thread, const floating *data, const index *indices,
+                               const index *indptr) noexcept nogil:
     cdef:
-        Py_ssize_t K = model.n_classes, r, i, first
-        double *out = spare
+        const mcb_model *model = p.model
+        Py_ssize_t K = model.n_classes, begin = b * p.block, end = min(p.m, begin + p.block), r, i, first
+        uint32_t *places = p.places + thread * p.places_room
+        float *features = p.features + thread * p.features_room
+        double *out = p.spare + thread * p.spare_room
         uint32_t label = 0
         uint64_t learners = 0
     for r in range(begin, end):
@@ -411,36 +449,25 @@ cdef void sparse_rows(const mcb_model *model, const floating[::1] data, const in
         for i in range(first, indptr[r + 1]):
             places[i - first] = <uint32_t>indices[i]
             features[i - first] = <float>data[i]
-        if scores != NULL:
-            out = scores + r * K
-        if mode >= 2:
+        if p.scores != NULL:
+            out = p.scores + r * K
+        if p.mode >= MODE_EARLY:
             mcb_predict_early_sparse(model, indptr[r + 1] - first, places, features, out, &label, &learners)
-            classes[r] = <int64_t>(learners << 16 | label) if out[0] == out[0] else -1
+            p.classes[r] = <int64_t>(learners << 16 | label) if out[0] == out[0] else -1
             continue
         mcb_scores_sparse(model, indptr[r + 1] - first, places, features, out)
-        if classes != NULL:
-            classes[r] = mcb_argmax(model, out) if out[0] == out[0] else -1
-        elif mode == 1:
+        if p.classes != NULL:
+            p.classes[r] = mcb_argmax(model, out) if out[0] == out[0] else -1
+        elif p.mode == MODE_PROBABILITIES:
             mcb_probabilities(model, out)
 
 
-cdef void dense_block(const mcb_model *model, const floating[:, :] X, Py_ssize_t begin, Py_ssize_t end, bint direct,
-                      Py_ssize_t stride, float *features, double *spare, double *scores, int64_t *classes,
-                      int mode) noexcept nogil:
-    cdef Py_ssize_t d = X.shape[1], r, j
-    if direct:
-        finish_block(model, <const float *>&X[begin, 0], begin, end, stride, spare, scores, classes, mode)
-        return
-    for r in range(begin, end):
-        for j in range(d):
-            features[(r - begin) * d + j] = <float>X[r, j]
-    finish_block(model, features, begin, end, d, spare, scores, classes, mode)
-
-
-cdef void sparse_block(const mcb_model *model, const narrow_model *narrow, const floating[::1] data,
-                       const integral[::1] indices, const integral[::1] indptr, Py_ssize_t begin, Py_ssize_t end,
-                       float *features, double *spare, double *scores, int64_t *classes, int mode) noexcept nogil:
-    cdef Py_ssize_t d = model.n_features, r, i
+cdef inline void filled_block(const Batch *p, int64_t b, int thread, const floating *data, const index *indices,
+                              const index *indptr) noexcept nogil:
+    cdef:
+        const narrow_model *narrow = p.narrow
+        Py_ssize_t begin = b * p.block, end = min(p.m, begin + p.block), d = p.model.n_features, r, i
+        float *features = p.features + thread * p.features_room
     if narrow == NULL:
         for r in range(begin, end):
             for i in range(indptr[r], indptr[r + 1]):
@@ -449,7 +476,7 @@ cdef void sparse_block(const mcb_model *model, const narrow_model *narrow, const
         for r in range(begin, end):
             for i in range(indptr[r], indptr[r + 1]):
                 features[(r - begin) * d + narrow_column(narrow, <uint32_t>indices[i])] += <float>data[i]
-    finish_block(model, features, begin, end, d, spare, scores, classes, mode)
+    finish_block(p.model, features, begin, end, d, p.spare + thread * p.spare_room, p.scores, p.classes, p.mode)
     if narrow == NULL:
         for r in range(begin, end):
             for i in range(indptr[r], indptr[r + 1]):
