@@ -68,7 +68,7 @@ PMB_STATIC void pmb_cw_find_splits(pmb_cw_state *w, const pmb_cw_search *search,
         int64_t *hist =
             w->hist +
             (options->keep_histograms ? w->stats[filled].slot * all + first_word : first_word);
-        pmb_cw_fill(w, t, filled, begin, hist);
+        pmb_cw_fill(w, t, filled, w->stats[filled].sums, begin, hist);
         if (search->want_filled)
             pmb_scan_part(w, t, hist, w->stats[filled].sums, of_filled, 0, w->best_of_part + 2 * t);
         if (sibling < 0) continue;
@@ -77,7 +77,7 @@ PMB_STATIC void pmb_cw_find_splits(pmb_cw_state *w, const pmb_cw_search *search,
             pmb_take_off(big, hist, n_words);
             hist = big;
         } else if (search->want_sibling) {
-            pmb_cw_fill(w, t, sibling, begin, hist);
+            pmb_cw_fill(w, t, sibling, w->stats[sibling].sums, begin, hist);
         }
         if (search->want_sibling)
             pmb_scan_part(w, t, hist, w->stats[sibling].sums, of_sibling, 1,

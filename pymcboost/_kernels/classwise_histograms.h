@@ -49,10 +49,9 @@ typedef struct {
     int64_t total_weight; /* their sum */
 } pmb_cw_data;
 
-/* The statistics of a node: sums over its rows, of all workers. */
+/* The statistics of a node: sums over all of its rows, of which only a part may be here (see classwise_workers.h). */
 typedef struct {
     pmb_sums sums, left;  /* of its rows, and of those on the left of its best split */
-    pmb_sums local;       /* of its rows that are here, where rows are divided among workers */
     int64_t rows;         /* how many it has */
     int32_t slot;         /* which of the kept histograms is its own */
     uint64_t key;         /* of its draw of features */
@@ -331,13 +330,12 @@ PMB_STATIC void pmb_cw_gather(pmb_cw_state *w, const int32_t *rows, int64_t n) {
             w->counted[byte * m + i] = data->counted[byte * m + rows[i]];
 }
 
-/* Cells of one part (a tile, or the sparse features) for the rows of a node; `begin`: first of the gathered rows. */
-PMB_INLINE void pmb_cw_fill(const pmb_cw_state *w, int part, int32_t node_index, int64_t begin,
-                            int64_t *hist) {
+/* Cells of one part (a tile, or the sparse features) for the rows of a node that are here, and have these sums; `begin`: first
+ * of the gathered rows. */
+PMB_INLINE void pmb_cw_fill(const pmb_cw_state *w, int part, int32_t node_index, pmb_sums sums,
+                            int64_t begin, int64_t *hist) {
     const pmb_node *node = w->grower.nodes + node_index;
     const pmb_cw_data *data = w->data;
-    const pmb_sums sums =
-        w->options->divided ? w->stats[node_index].local : w->stats[node_index].sums;
     int64_t first = node->start - begin;
     if (node->n == data->columns.m)
         pmb_fill_part(data, w->options, part, NULL, node->n, w->gh, sums, data->counted,

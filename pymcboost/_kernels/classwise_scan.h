@@ -22,7 +22,6 @@ typedef struct {
     /* 1: all features are sparse and few are drawn: only their cells are made */
     int32_t few_sparse;
     int32_t threads;
-    int32_t divided;    /* 1: the rows are divided among workers */
     int32_t count_bits; /* of cells of two words: bits of n below h */
     /* weight on either side, in units, at least 1; it bounds h where cells have no count */
     int64_t least_n;

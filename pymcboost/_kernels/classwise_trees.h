@@ -3,7 +3,7 @@
 #ifndef PYMCBOOST_CLASSWISE_TREES_H
 #define PYMCBOOST_CLASSWISE_TREES_H
 
-#include "classwise_workers.h"
+#include "classwise_grow.h"
 #include "class_loss.h"
 
 /* units of h per row from which integer sums are as good as the numbers behind them */
