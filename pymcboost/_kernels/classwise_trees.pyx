@@ -79,14 +79,14 @@ cdef class Grower:
     data : Tiled
     max_leaves, max_depth : int
         At most 65,536 leaves; depth 0 means no bound.
-    min_h : int
+    least_n : int
         Least n, or h where there is no count, in units, on either side of a split; at least 1.
     cell_words : 1 or 2
         Words of a histogram cell: one with 31 bits for each of g and h, or two, one for g and one for h and a count.
     edge : bool
         Whether to maximise ``|G_L| + |G_R|`` in place of the Newton gain.
-    pool : bool
-        Keep the histograms of all leaves, to subtract a child's from its parent's.
+    keep_histograms : bool
+        Keep those of all leaves, to subtract a child's from its parent's.
     n_threads : int
     min_share : float
         A node is split only when its h is above this share of the root's.
@@ -112,14 +112,15 @@ cdef class Grower:
     cdef pmb_cw_state *work
     cdef pmb_cw_steps steps
     cdef Workers workers
-    cdef int n_work, n_threads, prepared, pool, max_leaves, max_depth, together
-    cdef object keep
+    cdef int n_work, n_threads, threads_of_work, keep_histograms, max_leaves, max_depth, together
+    cdef object kept
 
-    def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
-                  int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
-                  least_levels=None, int count_bits=0, double h_error=-1, weight=None, comm=None, int together=1):
-        if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
-            raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
+    def __cinit__(self, data, int max_leaves, int max_depth, int64_t least_n, int cell_words, bint edge,
+                  bint keep_histograms, int n_threads, double min_share=0, double l2=0, double min_hessian=0,
+                  double min_gain=0, least_levels=None, int count_bits=0, double h_error=-1, weight=None, comm=None,
+                  int together=1):
+        if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or least_n < 1 or n_threads < 1:
+            raise ValueError("max_leaves, cell_words, least_n or n_threads out of range")
         if (count_bits > 0) != (cell_words == 2):
             raise ValueError("cells of two words, and no others, have count_bits above 0")
         if data.code_bytes == 2 and cell_words == 1:
@@ -133,7 +134,7 @@ cdef class Grower:
             levels.least_level = <const int64_t *> address(least[0])
             levels.whole_level = <const int64_t *> address(least[1])
         cell_ptr, cell_row = data.by_cell()
-        self.keep = data, set_at, least, cell_ptr, cell_row, weight
+        self.kept = data, set_at, least, cell_ptr, cell_row, weight
         if weight is not None and (weight.shape != (data.n_rows,) or weight.dtype != np.int64):
             raise ValueError("the weights do not fit the data")
         self.data.weighted, self.data.weight = weight is not None, <const int64_t *> address(weight)
@@ -151,9 +152,9 @@ cdef class Grower:
         self.data.row_cell = <const int32_t *> address(data.row_cell)
         self.data.cell_ptr = <const int64_t *> address(cell_ptr)
         self.data.cell_row = <const int32_t *> address(cell_row)
-        self.max_leaves, self.max_depth, self.pool = max_leaves, max_depth, pool
-        self.options.least_n, self.options.cell_words, self.options.edge = min_h, cell_words, edge
-        self.options.keep_histograms, self.options.min_share = pool, min_share
+        self.max_leaves, self.max_depth, self.keep_histograms = max_leaves, max_depth, keep_histograms
+        self.options.least_n, self.options.cell_words, self.options.edge = least_n, cell_words, edge
+        self.options.keep_histograms, self.options.min_share = keep_histograms, min_share
         self.options.count_bits, self.options.h_error = count_bits, h_error
         self.options.l2, self.options.min_hessian, self.options.min_gain = l2, min_hessian, min_gain
         self.n_threads = n_threads
@@ -178,10 +179,10 @@ cdef class Grower:
         """Allocate work space for n trees, which share the threads."""
         cdef int t
         self.options.threads = max(1, self.n_threads // n)
-        if self.n_work >= n and self.prepared == self.options.threads:
+        if self.n_work >= n and self.threads_of_work == self.options.threads:
             return 0
         self.release()
-        self.prepared = self.options.threads
+        self.threads_of_work = self.options.threads
         self.work = <pmb_cw_state *> calloc(n, sizeof(pmb_cw_state))
         if self.work == NULL:
             raise MemoryError("no memory for growing trees")
@@ -206,13 +207,13 @@ cdef class Grower:
         if self.data.row_ptr == NULL or self.data.n_tiles or self.workers is not None:
             few = False
         if few != self.options.few_sparse:
-            self.options.few_sparse, self.options.keep_histograms = few, self.pool and not few
+            self.options.few_sparse, self.options.keep_histograms = few, self.keep_histograms and not few
             self.release()
 
-    cdef object listed(self, const void *S, int is_double, int K, const int32_t[:, ::1] jobs, const int32_t[::1] y,
-                       const int64_t[::1] class_start, const double[::1] weight, bint counts,
-                       const double[:, ::1] scale, const double[:, ::1] units, const int32_t[::1] sample,
-                       double shrinkage, double cap, const double[::1] level_cost):
+    cdef object softmax_jobs(self, const void *S, int is_double, int K, const int32_t[:, ::1] jobs,
+                             const int32_t[::1] y, const int64_t[::1] class_start, const double[::1] weight,
+                             bint counts, const double[:, ::1] scale, const double[:, ::1] units,
+                             const int32_t[::1] sample, double shrinkage, double cap, const double[::1] level_cost):
         """`pmb_softmax_job` of every tree, in an array of bytes."""
         cdef int64_t j, n = jobs.shape[0]
         room = np.zeros(max(1, n) * sizeof(pmb_softmax_job), dtype=np.uint8)
@@ -259,8 +260,8 @@ cdef class Grower:
         """
         cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
         cdef pmb_tree_out first = outputs(out, n, J, &self.data)
-        room = self.listed(&S[0, 0], real is double, <int> S.shape[0], jobs, y, class_start, weight, counts, scale,
-                           units, sample, shrinkage, cap, level_cost)
+        room = self.softmax_jobs(&S[0, 0], real is double, <int> S.shape[0], jobs, y, class_start, weight, counts,
+                                 scale, units, sample, shrinkage, cap, level_cost)
         cdef pmb_softmax_job *job = <pmb_softmax_job *> address(room)
         if S.shape[1] != self.data.columns.m:
             raise ValueError("the arrays do not fit the data")

@@ -222,9 +222,9 @@ PMB_STATIC void pmb_cw_step_scan_part(const pmb_cw_state *w, const pmb_cw_step *
                sizeof(int64_t) * (size_t)n);
     if (!search->want_sibling) return;
     if (w->options->keep_histograms) {
-        int64_t *of_parent = w->hist + w->stats[search->sibling].slot * n_all + first;
-        pmb_take_off(of_parent, sums, n);
-        sums = of_parent;
+        int64_t *sibling_hist = w->hist + w->stats[search->sibling].slot * n_all + first;
+        pmb_take_off(sibling_hist, sums, n);
+        sums = sibling_hist;
     } else {
         sums += n;
     }

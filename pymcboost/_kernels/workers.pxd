@@ -13,6 +13,6 @@ cdef class Workers:
     cdef pmb_workers calls
     cdef object comm, error
     cdef bint is_begun
-    cdef pmb_workers *begin(self) noexcept
+    cdef void begin(self) noexcept
     cdef int check(self) except -1
     cdef int add_up(self, void *numbers, int64_t n, int n_bytes, const int64_t *lengths) noexcept

@@ -21,11 +21,10 @@ cdef class Workers:
         self.calls.n_workers, self.calls.rank = comm.size, comm.rank
         self.calls.scattered = min(comm.scattered, 1 << 62)
 
-    cdef pmb_workers *begin(self) noexcept:
+    cdef void begin(self) noexcept:
         """Before growth: the first sum will compare what workers are about to do. They cannot fail until its end."""
         self.is_begun = False
         self.calls.failed = 0
-        return &self.calls
 
     cdef int check(self) except -1:
         """After growth: raise the error of a sum that has failed."""
