@@ -7,25 +7,25 @@
 
 #include "classwise_histograms.h"
 
-/* Times by that of a cell of a histogram, which is cleared, taken off and scanned for two nodes: of a row of a node at a drawn
- * feature, and of 8 rows added to a histogram. */
+/* How long work takes, measured by that on a cell of a histogram, which is cleared, subtracted and scanned for two nodes: one
+ * row of a node at a drawn feature takes PMB_DRAWN_ROW times as long, and PMB_FILLED_ROWS rows added to a histogram as long. */
 #define PMB_DRAWN_ROW 3
 #define PMB_FILLED_ROWS 8
 
 /* Room for so many cuts; 0 if there is not enough. */
-PMB_STATIC int pmb_cuts_new(pmb_cuts *c, size_t n) {
-    c->g = malloc(n * (5 * sizeof(int64_t) + sizeof(int32_t)));
-    if (!c->g) return 0;
-    c->h = c->g + n;
-    c->n = c->h + n;
-    c->score = (double *)(c->n + n);
-    c->with_missing = c->score + n;
-    c->bin = (int32_t *)(c->with_missing + n);
+PMB_STATIC int pmb_cuts_new(pmb_cuts *cuts, size_t n) {
+    cuts->g = malloc(n * (5 * sizeof(int64_t) + sizeof(int32_t)));
+    if (!cuts->g) return 0;
+    cuts->h = cuts->g + n;
+    cuts->n = cuts->h + n;
+    cuts->score = (double *)(cuts->n + n);
+    cuts->with_missing = cuts->score + n;
+    cuts->bin = (int32_t *)(cuts->with_missing + n);
     return 1;
 }
 
 /* Whether each feature has a lane of its own and is ordered. */
-PMB_STATIC int pmb_is_plain(const pmb_cw_data *data) {
+PMB_STATIC int pmb_has_ordered_lanes_only(const pmb_cw_data *data) {
     if (data->row_ptr || data->levels.set_start) return 0;
     for (int32_t f = 0; f < data->columns.n_features; f++)
         if (data->columns.mode[f] >= 0) return 0;
@@ -58,44 +58,45 @@ PMB_INLINE int pmb_lowest(uint64_t word) {
     PMB_CLONES PMB_STATIC double pmb_cut_scores_##words(                                           \
         const int64_t *PMB_RESTRICT g, const int64_t *PMB_RESTRICT h,                              \
         const int64_t *PMB_RESTRICT count, int32_t n, pmb_sums more, pmb_sums total, pmb_limits q, \
-        real by, real l2, double *PMB_RESTRICT score) {                                            \
-        int64_t most = INT64_MIN;                                                                  \
+        real h_factor, real l2, double *PMB_RESTRICT score) {                                      \
+        int64_t largest_bits = INT64_MIN;                                                          \
         double largest = -1;                                                                       \
         for (int32_t i = 0; i < n; i++) {                                                          \
             const int64_t gl = g[i] + more.g, hl = h[i] + more.h, nl = count[i] + more.n;          \
             const int64_t gr = total.g - gl, hr = total.h - hl, nr = total.n - nl;                 \
-            const int64_t few =                                                                    \
+            const int64_t too_small =                                                              \
                 (nl - q.least_n) | (nr - q.least_n) | (hl - q.least_h) | (hr - q.least_h);         \
             const real fgl = (real)(integer)gl, fgr = (real)(integer)gr;                           \
-            const real fhl = (real)(integer)hl * by + l2, fhr = (real)(integer)hr * by + l2;       \
+            const real fhl = (real)(integer)hl * h_factor + l2,                                    \
+                       fhr = (real)(integer)hr * h_factor + l2;                                    \
             const real d = fgl * fhr - fgr * fhl;                                                  \
-            const double here = (double)(d * d / (fhl * fhr));                                     \
-            score[i] = few < 0 ? -1.0 : here;                                                      \
+            const double of_cut = (double)(d * d / (fhl * fhr));                                   \
+            score[i] = too_small < 0 ? -1.0 : of_cut;                                              \
         }                                                                                          \
         for (int32_t i = 0; i < n; i++) {                                                          \
             int64_t bits;                                                                          \
             memcpy(&bits, score + i, sizeof bits);                                                 \
-            most = bits > most ? bits : most;                                                      \
+            largest_bits = bits > largest_bits ? bits : largest_bits;                              \
         }                                                                                          \
-        if (most >= 0) memcpy(&largest, &most, sizeof most);                                       \
+        if (largest_bits >= 0) memcpy(&largest, &largest_bits, sizeof largest_bits);               \
         return largest;                                                                            \
     }
 PMB_CUT_SCORES(1, float, int32_t)
 PMB_CUT_SCORES(2, double, int64_t)
 
 /* The same, of one or two words. */
-PMB_INLINE double pmb_cut_scores(const pmb_cw_state *w, const pmb_cuts *c, int32_t n, pmb_sums more,
-                                 pmb_sums total, double *score) {
+PMB_INLINE double pmb_cut_scores(const pmb_cw_state *w, const pmb_cuts *cuts, int32_t n,
+                                 pmb_sums more, pmb_sums total, double *score) {
     const pmb_limits *q = &w->limits;
     if (w->options->cell_words == 1)
-        return pmb_cut_scores_1(c->g, c->h, c->n, n, more, total, *q, q->h_factor, q->scaled_l2,
-                                score);
-    return pmb_cut_scores_2(c->g, c->h, c->n, n, more, total, *q, 1.0, q->l2, score);
+        return pmb_cut_scores_1(cuts->g, cuts->h, cuts->n, n, more, total, *q, q->h_factor,
+                                q->scaled_l2, score);
+    return pmb_cut_scores_2(cuts->g, cuts->h, cuts->n, n, more, total, *q, 1.0, q->l2, score);
 }
 
 /* List the cells with rows of `bins` bins, with the sums up to them, and empty them; returns how many there are. */
 PMB_INLINE int32_t pmb_list_cells(const pmb_cw_state *w, int32_t bins, int words,
-                                  const pmb_cuts *c) {
+                                  const pmb_cuts *cuts) {
     pmb_sums left = {0, 0, 0};
     int32_t n = 0;
     for (int32_t word = 0; word <= bins >> 6; word++) {
@@ -104,10 +105,10 @@ PMB_INLINE int32_t pmb_list_cells(const pmb_cw_state *w, int32_t bins, int words
             int64_t *cell = w->cells + words * b;
             pmb_sums_add(&left, pmb_cell(cell, w->options, 1), 1);
             for (int k = 0; k < words; k++) cell[k] = 0;
-            c->bin[n] = b;
-            c->g[n] = left.g;
-            c->h[n] = left.h;
-            c->n[n++] = left.n;
+            cuts->bin[n] = b;
+            cuts->g[n] = left.g;
+            cuts->h[n] = left.h;
+            cuts->n[n++] = left.n;
         }
         w->occupied[word] = 0;
     }
@@ -130,47 +131,50 @@ PMB_INLINE void pmb_drawn_cut(const pmb_cw_state *w, int32_t f, const int32_t *P
         occupied[code >> 6] |= (uint64_t)1 << (code & 63);
         for (int k = 0; k < words; k++) cells[words * code + k] += gh[words * i + k];
     }
-    pmb_split here = {-1, f, 0, 0, {0, 0, 0}, NULL, 1};
+    pmb_split candidate = {-1, f, 0, 0, {0, 0, 0}, NULL, 1};
     const pmb_sums none = {0, 0, 0};
     pmb_sums missing = none;
     if (occupied[bins >> 6] >> (bins & 63) & 1) {
         missing = pmb_cell(cells + words * bins, w->options, 1);
         for (int k = 0; k < words; k++) cells[words * bins + k] = 0;
         occupied[bins >> 6] &= ~((uint64_t)1 << (bins & 63));
-        here.no_missing = 0;
+        candidate.no_missing = 0;
     }
     int32_t n_cuts = pmb_list_cells(w, bins, words, cuts);
     double largest = pmb_cut_scores(w, cuts, n_cuts, none, total, cuts->score);
-    if (!here.no_missing) {
-        double other = pmb_cut_scores(w, cuts, n_cuts, missing, total, cuts->with_missing);
-        largest = other > largest ? other : largest;
+    if (!candidate.no_missing) {
+        double largest_with_missing =
+            pmb_cut_scores(w, cuts, n_cuts, missing, total, cuts->with_missing);
+        largest = largest_with_missing > largest ? largest_with_missing : largest;
         pmb_sums right = total;
         pmb_sums_add(&right, missing, -1);
         if (n_cuts && cuts->bin[0] > 0 && !pmb_too_small(missing, &w->limits) &&
             !pmb_too_small(right, &w->limits)) {
-            here.score = pmb_score(missing, right, words, 0,
-                                   &w->limits); /* the empty bins below, with the missing values */
-            here.nan_left = 1;
+            candidate.score =
+                pmb_score(missing, right, words, 0,
+                          &w->limits); /* the empty bins below, with the missing values */
+            candidate.nan_left = 1;
         }
     }
-    if (largest > here.score) { /* the first of equal ones */
-        here.score = largest;
+    if (largest > candidate.score) { /* the first of equal ones */
+        candidate.score = largest;
         chosen = 0;
         while (cuts->score[chosen] != largest &&
-               (here.no_missing || cuts->with_missing[chosen] != largest))
+               (candidate.no_missing || cuts->with_missing[chosen] != largest))
             chosen++;
-        here.nan_left = cuts->score[chosen] != largest;
+        candidate.nan_left = cuts->score[chosen] != largest;
     }
-    if (here.score < 0) return;
+    if (candidate.score < 0) return;
     if (chosen >= 0) {
         const pmb_sums left = {cuts->g[chosen], cuts->h[chosen], cuts->n[chosen]};
-        here.left = left;
-        here.pos = cuts->bin[chosen];
+        candidate.left = left;
+        candidate.pos = cuts->bin[chosen];
     }
-    if (here.nan_left) pmb_sums_add(&here.left, missing, 1);
+    if (candidate.nan_left) pmb_sums_add(&candidate.left, missing, 1);
     if (chosen + 1 < n_cuts)
-        here.pos = (here.pos + cuts->bin[chosen + 1] - 1) / 2; /* the middle of the empty bins */
-    if (pmb_split_before(c, &here, best)) *best = here;
+        candidate.pos =
+            (candidate.pos + cuts->bin[chosen + 1] - 1) / 2; /* the middle of the empty bins */
+    if (pmb_split_before(c, &candidate, best)) *best = candidate;
 }
 
 /* The best split of a node, whose gathered rows begin at `begin`. */
@@ -198,16 +202,16 @@ PMB_STATIC void pmb_drawn_split(pmb_cw_state *w, int32_t node_index, int side, i
 
 /* `pmb_cw_find_splits` on the drawn features alone; the children of its nodes have no histogram of theirs to begin with. */
 PMB_STATIC void pmb_cw_find_splits_of_drawn(pmb_cw_state *w, const pmb_cw_search *search) {
-    const pmb_node *fill = w->grower.nodes + search->filled,
-                   *rest = search->sibling >= 0 ? w->grower.nodes + search->sibling : NULL;
-    int64_t begin = fill->start, n = fill->n;
-    if (rest) {
-        begin = fill->start < rest->start ? fill->start : rest->start;
-        n += rest->n;
+    const pmb_node *filled = w->grower.nodes + search->filled,
+                   *sibling = search->sibling >= 0 ? w->grower.nodes + search->sibling : NULL;
+    int64_t begin = filled->start, n = filled->n;
+    if (sibling) {
+        begin = filled->start < sibling->start ? filled->start : sibling->start;
+        n += sibling->n;
         w->stats[search->sibling].no_histogram = 1;
     }
     w->stats[search->filled].no_histogram = 1;
-    if (fill->n != w->data->columns.m) pmb_cw_gather(w, w->grower.rows + begin, n);
+    if (filled->n != w->data->columns.m) pmb_cw_gather(w, w->grower.rows + begin, n);
     if (search->want_filled) pmb_drawn_split(w, search->filled, 0, begin);
     if (search->want_sibling) pmb_drawn_split(w, search->sibling, 1, begin);
 }

@@ -7,14 +7,14 @@
 
 /* Gather the rows whose cells are made; returns the first of them. */
 PMB_STATIC int64_t pmb_cw_lay_out(pmb_cw_state *w, const pmb_cw_search *search) {
-    const pmb_node *fill = w->grower.nodes + search->filled,
-                   *rest = search->sibling >= 0 ? w->grower.nodes + search->sibling : NULL;
-    int64_t begin = fill->start, n = fill->n;
-    if (rest && !w->options->keep_histograms) { /* both are filled */
-        begin = fill->start < rest->start ? fill->start : rest->start;
-        n += rest->n;
+    const pmb_node *filled = w->grower.nodes + search->filled,
+                   *sibling = search->sibling >= 0 ? w->grower.nodes + search->sibling : NULL;
+    int64_t begin = filled->start, n = filled->n;
+    if (sibling && !w->options->keep_histograms) { /* both are filled */
+        begin = filled->start < sibling->start ? filled->start : sibling->start;
+        n += sibling->n;
     }
-    if (fill->n != w->data->columns.m) pmb_cw_gather(w, w->grower.rows + begin, n);
+    if (filled->n != w->data->columns.m) pmb_cw_gather(w, w->grower.rows + begin, n);
     return begin;
 }
 
@@ -68,16 +68,16 @@ PMB_STATIC void pmb_cw_find_splits(pmb_cw_state *w, const pmb_cw_search *search,
         int64_t *hist =
             w->hist +
             (options->keep_histograms ? w->stats[filled].slot * all + first_word : first_word);
-        pmb_cw_fill(w, t, filled, begin, hist);
+        pmb_cw_fill(w, t, filled, w->stats[filled].sums, begin, hist);
         if (search->want_filled)
             pmb_scan_part(w, t, hist, w->stats[filled].sums, of_filled, 0, w->best_of_part + 2 * t);
         if (sibling < 0) continue;
         if (pooled) {
-            int64_t *big = w->hist + w->stats[sibling].slot * all + first_word;
-            pmb_take_off(big, hist, n_words);
-            hist = big;
+            int64_t *sibling_hist = w->hist + w->stats[sibling].slot * all + first_word;
+            pmb_take_off(sibling_hist, hist, n_words);
+            hist = sibling_hist;
         } else if (search->want_sibling) {
-            pmb_cw_fill(w, t, sibling, begin, hist);
+            pmb_cw_fill(w, t, sibling, w->stats[sibling].sums, begin, hist);
         }
         if (search->want_sibling)
             pmb_scan_part(w, t, hist, w->stats[sibling].sums, of_sibling, 1,
@@ -101,22 +101,23 @@ PMB_STATIC void pmb_cw_add_children(pmb_cw_state *w, pmb_node *node) {
     pmb_add_children(&w->grower, node);
     pmb_set_rows(&w->grower, node,
                  pmb_cw_part_rows(w, node, w->grower.rows + node->start, node->n));
-    int32_t l = node->left, r = node->right;
-    w->stats[l].sums = stats->left;
-    w->stats[r].sums = stats->sums;
-    pmb_sums_add(&w->stats[r].sums, stats->left, -1);
-    w->stats[l].key = pmb_child_key(stats->key, 0);
-    w->stats[r].key = pmb_child_key(stats->key, 1);
-    w->stats[l].rows = w->grower.nodes[l].n;
-    w->stats[r].rows = w->grower.nodes[r].n;
-    w->stats[l].no_histogram = w->stats[r].no_histogram = 0;
+    int32_t left = node->left, right = node->right;
+    w->stats[left].sums = stats->left;
+    w->stats[right].sums = stats->sums;
+    pmb_sums_add(&w->stats[right].sums, stats->left, -1);
+    w->stats[left].key = pmb_child_key(stats->key, 0);
+    w->stats[right].key = pmb_child_key(stats->key, 1);
+    w->stats[left].rows = w->grower.nodes[left].n;
+    w->stats[right].rows = w->grower.nodes[right].n;
+    w->stats[left].no_histogram = w->stats[right].no_histogram = 0;
 }
 
 /* Whose splits are sought among the children of a node, and where their histograms go. */
 PMB_STATIC pmb_cw_search pmb_cw_next_search(pmb_cw_state *w, const pmb_node *node) {
     pmb_cw_stats *stats = w->stats + (node - w->grower.nodes);
-    int32_t l = node->left, r = node->right;
-    int32_t small = w->stats[l].rows <= w->stats[r].rows ? l : r, big = small == l ? r : l;
+    int32_t left = node->left, right = node->right;
+    int32_t small = w->stats[left].rows <= w->stats[right].rows ? left : right,
+            big = small == left ? right : left;
     pmb_cw_search search = {small, big, pmb_cw_splittable(w, small), pmb_cw_splittable(w, big)};
     if (!search.want_filled && !search.want_sibling) {
         w->free_slots[w->n_free++] = stats->slot;
@@ -195,19 +196,20 @@ PMB_CLONES PMB_STATIC int64_t pmb_weight_of(const int64_t *PMB_RESTRICT weight,
  * not differ. The leaf with most rows has what the others leave. Children come after their parents. */
 PMB_STATIC void pmb_cw_weigh_nodes(pmb_cw_state *w, int64_t *weight) {
     const pmb_node *nodes = w->grower.nodes;
-    int32_t n = w->grower.n_nodes, most = -1;
+    int32_t n = w->grower.n_nodes, largest_leaf = -1;
     int64_t rest = w->data->total_weight;
     for (int32_t j = 0; w->data->weighted && nodes[0].n == w->data->columns.m && j < n; j++)
-        if (!nodes[j].is_split && (most < 0 || nodes[j].n > nodes[most].n)) most = j;
+        if (!nodes[j].is_split && (largest_leaf < 0 || nodes[j].n > nodes[largest_leaf].n))
+            largest_leaf = j;
     for (int32_t j = 0; j < n; j++) {
-        if (nodes[j].is_split || j == most) continue;
+        if (nodes[j].is_split || j == largest_leaf) continue;
         if (w->data->weighted)
             weight[j] = pmb_weight_of(w->data->weight, w->grower.rows + nodes[j].start, nodes[j].n);
         else
             weight[j] = w->stats[j].rows;
         rest -= weight[j];
     }
-    if (most >= 0) weight[most] = rest;
+    if (largest_leaf >= 0) weight[largest_leaf] = rest;
     for (int32_t j = n - 1; j >= 0; j--)
         if (nodes[j].is_split) weight[j] = weight[nodes[j].left] + weight[nodes[j].right];
 }
@@ -236,7 +238,7 @@ PMB_STATIC void pmb_cw_grow(pmb_cw_state *w, int64_t n) {
     pmb_cw_missing_sides(w, w->weight);
 }
 
-/* Memory for growing trees one after the sibling; 0 if there is not enough (then nothing is held). */
+/* Memory for growing trees one after the other; 0 if there is not enough (then nothing is held). */
 PMB_STATIC int pmb_cw_state_new(pmb_cw_state *w, const pmb_cw_data *data,
                                 const pmb_cw_options *options, int32_t max_leaves,
                                 int32_t max_depth) {
@@ -244,7 +246,7 @@ PMB_STATIC int pmb_cw_state_new(pmb_cw_state *w, const pmb_cw_data *data,
     size_t words = (size_t)options->cell_words * (size_t)data->tile_cell[data->n_tiles + 1] *
                    (options->keep_histograms ? J : 1);
     memset(w, 0, sizeof *w);
-    int there =
+    int is_complete =
         pmb_grower_new(&w->grower, &data->columns, max_leaves, max_depth, 2 * max_leaves, 1);
     w->data = data;
     w->options = options;
@@ -262,18 +264,18 @@ PMB_STATIC int pmb_cw_state_new(pmb_cw_state *w, const pmb_cw_data *data,
     w->listed =
         data->row_ptr ? malloc(2 * (1 + (size_t)data->columns.n_features) * sizeof(int32_t)) : NULL;
     w->marks = data->row_ptr ? calloc(m, 1) : NULL;
-    there = there && (!data->row_ptr || (w->listed && w->marks));
+    is_complete = is_complete && (!data->row_ptr || (w->listed && w->marks));
     w->sets = calloc(2 * ((size_t)data->levels.set_words + J * (size_t)data->levels.most_words) + 1,
                      sizeof(uint64_t));
-    if (pmb_is_plain(data)) {
+    if (pmb_has_ordered_lanes_only(data)) {
         w->cells =
             calloc((size_t)options->cell_words * (size_t)(w->grower.n_side + 1), sizeof(int64_t));
         w->occupied = calloc((size_t)w->grower.n_side / 64 + 1, sizeof(uint64_t));
         w->drawn = malloc(sizeof(int32_t) * ((size_t)data->columns.n_features + 1));
-        there = there && w->cells && w->occupied && w->drawn &&
-                pmb_cuts_new(&w->cuts, (size_t)w->grower.n_side + 1);
+        is_complete = is_complete && w->cells && w->occupied && w->drawn &&
+                      pmb_cuts_new(&w->cuts, (size_t)w->grower.n_side + 1);
     }
-    if (!there || !w->grower.rows || !w->stats || !w->gh || !w->gathered || !w->memory ||
+    if (!is_complete || !w->grower.rows || !w->stats || !w->gh || !w->gathered || !w->memory ||
         !w->best_of_part || !w->free_slots || !w->order || !w->weight || !w->counted ||
         !w->chosen || !w->sets ||
         !pmb_level_scratch_new(&w->scratch, data->levels.most_levels, options->threads)) {

@@ -17,7 +17,7 @@
 #define PMB_COMPACTED 4096 /* rows of a node that are listed together where a tile skips rows */
 /* entries of a sparse feature that take as long as one row that is looked up */
 #define PMB_LOOKED_UP 8
-/* row-tile pairs below which one node is not worth several threads */
+/* pairs of a row and a tile above which several threads fill the histogram of a node */
 #define PMB_SHARED_WORK 200000
 
 /* The training rows as class-wise trees read them, which nothing changes. A tile holds 16 lanes, a histogram all cells of the
@@ -49,10 +49,9 @@ typedef struct {
     int64_t total_weight; /* their sum */
 } pmb_cw_data;
 
-/* The statistics of a node: sums over its rows, of all workers. */
+/* The statistics of a node: sums over all of its rows, of which only a part may be here (see classwise_workers.h). */
 typedef struct {
     pmb_sums sums, left;  /* of its rows, and of those on the left of its best split */
-    pmb_sums local;       /* of its rows that are here, where rows are divided among workers */
     int64_t rows;         /* how many it has */
     int32_t slot;         /* which of the kept histograms is its own */
     uint64_t key;         /* of its draw of features */
@@ -67,14 +66,16 @@ typedef struct {
     int32_t want_filled, want_sibling; /* 1: its split is sought, not only its histogram */
 } pmb_cw_search;
 
-/* The cuts of one drawn feature, one behind each bin that has rows. */
+/* The n cuts of one drawn feature, in the order of its bins, one behind each bin that has rows. */
 typedef struct {
     int64_t *g, *h, *n;           /* sums of the rows up to the cut */
     double *score, *with_missing; /* with the missing values on the right, and on the left */
-    int32_t *bin;
+    int32_t *bin;                 /* the bin before the cut */
 } pmb_cuts;
 
-/* The memory in which one thread grows one tree after the other: w everywhere below. */
+/* The memory in which one thread grows one tree after the other: w everywhere below. Between two steps of growth, each open
+ * leaf that may still be split has its best split in grower.nodes and `stats`, and, where histograms are kept, its own slot of
+ * `hist`. */
 typedef struct {
     pmb_grower grower;
     const pmb_cw_data *data;
@@ -214,7 +215,7 @@ PMB_STATIC void pmb_scan_part(const pmb_cw_state *w, int tile, int64_t *hist, pm
         return;
     }
     pmb_lane_best by_lane;
-    int missing = data->tile_missing[tile], rows = data->tile_rows[tile] - missing, won = -1;
+    int missing = data->tile_missing[tile], rows = data->tile_rows[tile] - missing, best_lane = -1;
     pmb_scan_lanes(hist, rows, missing, total, options, q, &by_lane);
     for (int k = 0; k < data->tile_lanes[tile]; k++) {
         const int32_t *lane = data->columns.lane_ptr + 16 * tile + k;
@@ -224,47 +225,50 @@ PMB_STATIC void pmb_scan_part(const pmb_cw_state *w, int tile, int64_t *hist, pm
             if (data->levels.set_start && data->levels.set_start[f] >= 0) {
                 uint64_t *set =
                     w->sets + side * (int64_t)data->levels.set_words + data->levels.set_start[f];
-                pmb_split here = pmb_scan_levels(&data->columns, &data->levels, f, hist + k, rows,
-                                                 total, options, q, &w->scratch, set);
-                if (!pmb_split_before(&data->columns, &here, best)) continue;
-                *best = here;
-                won = -1;
+                pmb_split candidate = pmb_scan_levels(&data->columns, &data->levels, f, hist + k,
+                                                      rows, total, options, q, &w->scratch, set);
+                if (!pmb_split_before(&data->columns, &candidate, best)) continue;
+                *best = candidate;
+                best_lane = -1;
             } else if (data->columns.mode[f] >= 0) {
                 const int64_t *cells =
                     hist + (int64_t)data->columns.cell0[f] * 16 * options->cell_words + k;
                 if (pmb_scan_feature(&data->columns, f, cells, 16 * options->cell_words, 16, total,
                                      options, q, best))
-                    won = -1;
+                    best_lane = -1;
             } else {
-                pmb_split here = {by_lane.score[k],
-                                  f,
-                                  by_lane.code[k] >> 1,
-                                  by_lane.code[k] & 1,
-                                  {0, 0, 0},
-                                  NULL,
-                                  0};
-                if (pmb_split_before(&data->columns, &here, best)) {
-                    *best = here;
-                    won = k;
+                pmb_split candidate = {by_lane.score[k],
+                                       f,
+                                       by_lane.code[k] >> 1,
+                                       by_lane.code[k] & 1,
+                                       {0, 0, 0},
+                                       NULL,
+                                       0};
+                if (pmb_split_before(&data->columns, &candidate, best)) {
+                    *best = candidate;
+                    best_lane = k;
                 }
             }
         }
     }
-    if (won >= 0) {
+    if (best_lane >= 0) {
         int next = best->pos + 1;
-        best->left = pmb_prefix(hist + won, options, best->pos, best->nan_left, rows);
+        best->left = pmb_prefix(hist + best_lane, options, best->pos, best->nan_left, rows);
         best->no_missing =
             !missing ||
-            pmb_cell(hist + won + (int64_t)rows * 16 * options->cell_words, options, 16).h == 0;
-        while (next < rows &&
-               pmb_cell(hist + won + (int64_t)next * 16 * options->cell_words, options, 16).h == 0)
+            pmb_cell(hist + best_lane + (int64_t)rows * 16 * options->cell_words, options, 16).h ==
+                0;
+        while (
+            next < rows &&
+            pmb_cell(hist + best_lane + (int64_t)next * 16 * options->cell_words, options, 16).h ==
+                0)
             next++;
         if (next < rows) best->pos = (best->pos + next - 1) / 2;
     }
 }
 
-PMB_INLINE int pmb_sparse_left(const pmb_cw_data *data, const pmb_node *s, int64_t row) {
-    int f = s->feature, bins = data->columns.n_bins[f], bin = data->columns.mode[f];
+PMB_INLINE int pmb_sparse_left(const pmb_cw_data *data, const pmb_node *node, int64_t row) {
+    int f = node->feature, bins = data->columns.n_bins[f], bin = data->columns.mode[f];
     int64_t low = data->row_ptr[row], high = data->row_ptr[row + 1], stop = high;
     while (low < high) {
         int64_t mid = (low + high) / 2;
@@ -276,31 +280,33 @@ PMB_INLINE int pmb_sparse_left(const pmb_cw_data *data, const pmb_node *s, int64
     if (low < stop &&
         data->row_cell[low] < data->columns.cell0[f] + bins + data->columns.has_missing[f])
         bin = data->row_cell[low] - data->columns.cell0[f];
-    return bin == bins ? s->nan_left : bin <= s->pos;
+    return bin == bins ? node->nan_left : bin <= node->pos;
 }
 
 /* Part n rows by the split of a node; returns how many are on the left. Of a sparse feature either the rows are marked
  * whose entry sends them to the other side than rows without one, or each row is looked up. */
-PMB_STATIC int64_t pmb_cw_part_rows(pmb_cw_state *w, const pmb_node *s, int32_t *PMB_RESTRICT rows,
-                                    int64_t n) {
+PMB_STATIC int64_t pmb_cw_part_rows(pmb_cw_state *w, const pmb_node *node,
+                                    int32_t *PMB_RESTRICT rows, int64_t n) {
     const pmb_cw_data *data = w->data;
-    int f = s->feature, bins = data->columns.n_bins[f], mode = data->columns.mode[f];
+    int f = node->feature, bins = data->columns.n_bins[f], mode = data->columns.mode[f];
     int32_t *PMB_RESTRICT spare = w->grower.spare;
     uint8_t *PMB_RESTRICT marks = w->marks;
     if (data->columns.lane[f] >= 0)
-        return pmb_part_rows(&data->columns, s, w->grower.side, rows, n, spare);
-    uint8_t usual = (uint8_t)(mode == bins ? s->nan_left : mode <= s->pos);
+        return pmb_part_rows(&data->columns, node, w->grower.side, rows, n, spare);
+    uint8_t usual = (uint8_t)(mode == bins ? node->nan_left : mode <= node->pos);
     const int64_t *cell = data->cell_ptr + data->columns.cell0[f];
-    int64_t left = 0, right = 0, from = cell[usual ? s->pos + 1 : 0],
-            to = cell[usual ? bins : s->pos + 1];
-    int64_t missing = cell[bins],
-            end = data->columns.has_missing[f] && s->nan_left != usual ? cell[bins + 1] : missing;
+    int64_t left = 0, right = 0, from = cell[usual ? node->pos + 1 : 0],
+            to = cell[usual ? bins : node->pos + 1];
+    int64_t missing = cell[bins], end = data->columns.has_missing[f] && node->nan_left != usual
+                                            ? cell[bins + 1]
+                                            : missing;
     int looked_up = to - from + end - missing > PMB_LOOKED_UP * n;
     for (int64_t e = from; e < to && !looked_up; e++) marks[data->cell_row[e]] = 1;
     for (int64_t e = missing; e < end && !looked_up; e++) marks[data->cell_row[e]] = 1;
     for (int64_t i = 0; i < n; i++) {
         int32_t row = rows[i];
-        uint8_t on_left = looked_up ? (uint8_t)pmb_sparse_left(data, s, row) : marks[row] ^ usual;
+        uint8_t on_left =
+            looked_up ? (uint8_t)pmb_sparse_left(data, node, row) : marks[row] ^ usual;
         rows[left] = spare[right] = row;
         left += on_left;
         right += !on_left;
@@ -331,13 +337,12 @@ PMB_STATIC void pmb_cw_gather(pmb_cw_state *w, const int32_t *rows, int64_t n) {
             w->counted[byte * m + i] = data->counted[byte * m + rows[i]];
 }
 
-/* Cells of one part (a tile, or the sparse features) for the rows of a node; `begin`: first of the gathered rows. */
-PMB_INLINE void pmb_cw_fill(const pmb_cw_state *w, int part, int32_t node_index, int64_t begin,
-                            int64_t *hist) {
+/* Cells of one part (a tile, or the sparse features) for the rows of a node that are here, and have these sums; `begin`: first
+ * of the gathered rows. */
+PMB_INLINE void pmb_cw_fill(const pmb_cw_state *w, int part, int32_t node_index, pmb_sums sums,
+                            int64_t begin, int64_t *hist) {
     const pmb_node *node = w->grower.nodes + node_index;
     const pmb_cw_data *data = w->data;
-    const pmb_sums sums =
-        w->options->divided ? w->stats[node_index].local : w->stats[node_index].sums;
     int64_t first = node->start - begin;
     if (node->n == data->columns.m)
         pmb_fill_part(data, w->options, part, NULL, node->n, w->gh, sums, data->counted,
@@ -393,10 +398,12 @@ PMB_STATIC void pmb_cw_choose(pmb_cw_state *w, int32_t node_index, int side, int
     w->stats[node_index].left = best->left;
     w->stats[node_index].no_missing = best->no_missing;
     if (best->score >= 0 && best->set) {
-        const pmb_level_data *l = &w->data->levels;
-        uint64_t *own = w->sets + 2 * (int64_t)l->set_words + node_index * (int64_t)l->most_words;
-        memcpy(own, best->set, sizeof(uint64_t) * pmb_set_words(&w->data->columns, node->feature));
-        node->set = own;
+        const pmb_level_data *levels = &w->data->levels;
+        uint64_t *of_node =
+            w->sets + 2 * (int64_t)levels->set_words + node_index * (int64_t)levels->most_words;
+        memcpy(of_node, best->set,
+               sizeof(uint64_t) * pmb_set_words(&w->data->columns, node->feature));
+        node->set = of_node;
     }
 }
 
@@ -412,10 +419,10 @@ PMB_INLINE const uint8_t *pmb_cw_features(const pmb_cw_state *w, int32_t node_in
     return chosen;
 }
 
-/* One histogram less another. */
+/* One histogram minus another. */
 PMB_CLONES PMB_STATIC void pmb_take_off(int64_t *PMB_RESTRICT from,
-                                        const int64_t *PMB_RESTRICT what, int64_t n) {
-    for (int64_t j = 0; j < n; j++) from[j] -= what[j];
+                                        const int64_t *PMB_RESTRICT subtracted, int64_t n) {
+    for (int64_t j = 0; j < n; j++) from[j] -= subtracted[j];
 }
 
 PMB_STATIC void pmb_cw_state_free(pmb_cw_state *w) {

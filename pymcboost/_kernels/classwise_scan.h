@@ -9,7 +9,8 @@
 
 #include "grower.h"
 
-/* Trees make the cells of the drawn sparse features alone where max_leaves times as many are at most so many times all. */
+/* Where all features are sparse and the leaves of a tree together draw at most this many times all of them, only the cells of
+ * the drawn ones are filled. */
 #define PMB_FEW 4
 
 /* What a grower is asked for; the same for all trees of a round. */
@@ -17,12 +18,11 @@ typedef struct {
     /* 1: splits of largest |G_L| + |G_R|, leaves -1 and +1; 0: of largest Newton gain */
     int32_t edge;
     int32_t cell_words; /* words of a cell, 1 or 2 */
-    /* 1: those of all leaves are kept, so that a child's is its parent's minus its sibling's */
+    /* 1: histograms of all leaves are kept, so that a child's is its parent's minus its sibling's */
     int32_t keep_histograms;
     /* 1: all features are sparse and few are drawn: only their cells are made */
     int32_t few_sparse;
     int32_t threads;
-    int32_t divided;    /* 1: the rows are divided among workers */
     int32_t count_bits; /* of cells of two words: bits of n below h */
     /* weight on either side, in units, at least 1; it bounds h where cells have no count */
     int64_t least_n;
@@ -31,7 +31,7 @@ typedef struct {
     double h_error;
     double l2, min_hessian, min_gain; /* of Newton's trees, as in the estimators */
     const uint8_t *active;            /* by feature: 1 where it may be split on; NULL: all */
-    int32_t n_active;                 /* how many those are */
+    int32_t n_active;                 /* features that may be split on */
     int32_t n_drawn;                  /* how many of them each node draws; 0: it has all */
     uint64_t key;                     /* of the draws of this round */
 } pmb_cw_options;
@@ -50,18 +50,18 @@ typedef struct {
     double h_error;    /* of the options */
     /* with one word: a power of two for h, and l2 times it, so that no score overflows */
     float h_factor, scaled_l2;
-    int32_t plain;      /* 1: l2 and least_h bound nothing */
+    int32_t unbounded;  /* 1: neither l2 nor least_h changes a score or bounds a side */
     int32_t count_bits; /* of the options */
 } pmb_limits;
 
 /* l2, least_h: in the units of the tree. */
 PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_cw_options *options, double l2,
                                double least_h) {
-    int one = options->cell_words == 1, exponent;
-    double most = one ? INT32_MAX : (double)((int64_t)1 << 62);
+    int one_word = options->cell_words == 1, exponent;
+    double largest = one_word ? INT32_MAX : (double)((int64_t)1 << 62);
     frexp(l2, &exponent);
     q->least_n = options->least_n;
-    q->least_h = (int64_t)ceil(least_h < most ? least_h : most);
+    q->least_h = (int64_t)ceil(least_h < largest ? least_h : largest);
     if (!pmb_is_counted(options) && q->least_n < q->least_h) q->least_n = q->least_h;
     q->l2 = l2;
     q->level_cost = 0;
@@ -69,7 +69,7 @@ PMB_STATIC void pmb_set_limits(pmb_limits *q, const pmb_cw_options *options, dou
     q->count_bits = options->count_bits;
     q->h_factor = exponent > 30 ? (float)ldexp(1, 30 - exponent) : 1;
     q->scaled_l2 = (float)(l2 * q->h_factor);
-    q->plain = l2 == 0 && (one || q->least_h == 0);
+    q->unbounded = l2 == 0 && (one_word || q->least_h == 0);
 }
 
 /* Sums over rows, in units: of g, of h, and of the weight n. h and n are 0 only where there are no rows. */
@@ -77,12 +77,12 @@ typedef struct {
     int64_t g, h, n;
 } pmb_sums;
 
-/* A split that was found. */
+/* A split of a node that leaves enough weight on either side, or none. */
 typedef struct {
     double score; /* what splits of a node are compared by; below 0: there is none */
-    int32_t feature, pos, nan_left;
-    pmb_sums left;       /* of the rows on the left */
-    const uint64_t *set; /* of a categorical feature: bits of the bins on the left */
+    int32_t feature, pos, nan_left; /* as in pmb_node: bins up to pos go left */
+    pmb_sums left;                  /* of the rows on the left */
+    const uint64_t *set;            /* of a categorical feature: bits of the bins on the left */
     /* 1: the node has no missing values of the feature; their side is decided later */
     int32_t no_missing;
 } pmb_split;
@@ -94,16 +94,16 @@ PMB_INLINE int64_t pmb_count_mask(int32_t count_bits) {
 
 /* gap: from one word of a cell to the next, 16 in tiles, 1 in the sparse cells. */
 PMB_INLINE pmb_sums pmb_cell(const int64_t *cell, const pmb_cw_options *options, int gap) {
-    pmb_sums s;
+    pmb_sums sums;
     if (options->cell_words == 1) {
-        s.h = s.n = (int64_t)(cell[0] & 0xFFFFFFFF);
-        s.g = (cell[0] - s.h) / ((int64_t)1 << 32);
+        sums.h = sums.n = (int64_t)(cell[0] & 0xFFFFFFFF);
+        sums.g = (cell[0] - sums.h) / ((int64_t)1 << 32);
     } else {
-        s.g = cell[0];
-        s.h = cell[gap] >> options->count_bits;
-        s.n = cell[gap] & pmb_count_mask(options->count_bits);
+        sums.g = cell[0];
+        sums.h = cell[gap] >> options->count_bits;
+        sums.n = cell[gap] & pmb_count_mask(options->count_bits);
     }
-    return s;
+    return sums;
 }
 
 PMB_INLINE void pmb_sums_add(pmb_sums *to, pmb_sums from, int sign) {
@@ -136,8 +136,8 @@ PMB_INLINE double pmb_score(pmb_sums l, pmb_sums r, int words, int edge, const p
     return words == 1 ? (double)pmb_score_1(l, r, edge, q) : pmb_score_2(l, r, edge, q);
 }
 
-PMB_INLINE int pmb_too_small(pmb_sums s, const pmb_limits *q) {
-    return s.n < q->least_n || s.h < q->least_h;
+PMB_INLINE int pmb_too_small(pmb_sums side, const pmb_limits *q) {
+    return side.n < q->least_n || side.h < q->least_h;
 }
 
 /* Better, or equal and first: lower column, then lower threshold, then missing values to the right. */
@@ -148,9 +148,9 @@ PMB_INLINE int pmb_split_before(const pmb_columns *c, const pmb_split *a, const 
     return 2 * a->pos + a->nan_left < 2 * b->pos + b->nan_left;
 }
 
-/* The best threshold of each of the 16 lanes of a tile. */
+/* The best threshold of each of the 16 lanes of a tile, as if each had one ordered feature. */
 typedef struct {
-    double score[16];
+    double score[16]; /* below 0: there is none */
     int32_t code[16]; /* 2 * pos + nan_left */
 } pmb_lane_best;
 
@@ -204,13 +204,13 @@ PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, p
             pmb_sums_add(
                 &left, pmb_cell(hist + (int64_t)b * 16 * options->cell_words + k, options, 16), 1);
             for (int side = 0; side <= has_missing; side++) {
-                pmb_sums l = left, r = total;
-                if (side) pmb_sums_add(&l, missing, 1);
-                pmb_sums_add(&r, l, -1);
-                if (pmb_too_small(l, q) || pmb_too_small(r, q)) continue;
-                double s = pmb_score(l, r, options->cell_words, options->edge, q);
-                if (s > out->score[k]) {
-                    out->score[k] = s;
+                pmb_sums left_side = left, right = total;
+                if (side) pmb_sums_add(&left_side, missing, 1);
+                pmb_sums_add(&right, left_side, -1);
+                if (pmb_too_small(left_side, q) || pmb_too_small(right, q)) continue;
+                double score = pmb_score(left_side, right, options->cell_words, options->edge, q);
+                if (score > out->score[k]) {
+                    out->score[k] = score;
                     out->code[k] = 2 * b + side;
                 }
             }
@@ -223,7 +223,7 @@ PMB_INLINE void pmb_scan_lanes(const int64_t *hist, int rows, int has_missing, p
 PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cells, int64_t stride,
                                 int gap, pmb_sums total, const pmb_cw_options *options,
                                 const pmb_limits *q, pmb_split *best) {
-    int bins = c->n_bins[f], has_missing = c->has_missing[f], mode = c->mode[f], found = 0;
+    int bins = c->n_bins[f], has_missing = c->has_missing[f], mode = c->mode[f], is_better = 0;
     pmb_sums rest = total, left = {0, 0, 0}, missing = {0, 0, 0};
     for (int b = 0; b < bins + has_missing; b++)
         if (b != mode) pmb_sums_add(&rest, pmb_cell(cells + b * stride, options, gap), -1);
@@ -231,37 +231,38 @@ PMB_STATIC int pmb_scan_feature(const pmb_columns *c, int f, const int64_t *cell
     for (int b = 0; b < bins - !has_missing; b++) {
         pmb_sums_add(&left, b == mode ? rest : pmb_cell(cells + b * stride, options, gap), 1);
         for (int side = 0; side <= has_missing; side++) {
-            pmb_split here = {0, f, b, side, left, NULL, missing.h == 0};
+            pmb_split candidate = {0, f, b, side, left, NULL, missing.h == 0};
             pmb_sums right = total;
-            if (side) pmb_sums_add(&here.left, missing, 1);
-            pmb_sums_add(&right, here.left, -1);
-            if (pmb_too_small(here.left, q) || pmb_too_small(right, q)) continue;
-            here.score = pmb_score(here.left, right, options->cell_words, options->edge, q);
-            if (pmb_split_before(c, &here, best)) {
-                *best = here;
-                found = 1;
+            if (side) pmb_sums_add(&candidate.left, missing, 1);
+            pmb_sums_add(&right, candidate.left, -1);
+            if (pmb_too_small(candidate.left, q) || pmb_too_small(right, q)) continue;
+            candidate.score =
+                pmb_score(candidate.left, right, options->cell_words, options->edge, q);
+            if (pmb_split_before(c, &candidate, best)) {
+                *best = candidate;
+                is_better = 1;
             }
         }
     }
-    if (found) { /* the middle of the empty bins */
+    if (is_better) { /* the middle of the empty bins */
         int next = best->pos + 1;
         while (next < bins &&
                (next == mode ? rest : pmb_cell(cells + next * stride, options, gap)).h == 0)
             next++;
         if (next < bins) best->pos = (best->pos + next - 1) / 2;
     }
-    return found;
+    return is_better;
 }
 
-/* Sums of the rows left of a split of a plain lane. */
+/* Sums of the rows left of a split of a lane that has one ordered feature. */
 PMB_INLINE pmb_sums pmb_prefix(const int64_t *cells, const pmb_cw_options *options, int pos,
                                int nan_left, int rows) {
-    pmb_sums s = {0, 0, 0};
+    pmb_sums sums = {0, 0, 0};
     int words = options->cell_words;
     for (int b = 0; b <= pos; b++)
-        pmb_sums_add(&s, pmb_cell(cells + (int64_t)b * 16 * words, options, 16), 1);
-    if (nan_left) pmb_sums_add(&s, pmb_cell(cells + (int64_t)rows * 16 * words, options, 16), 1);
-    return s;
+        pmb_sums_add(&sums, pmb_cell(cells + (int64_t)b * 16 * words, options, 16), 1);
+    if (nan_left) pmb_sums_add(&sums, pmb_cell(cells + (int64_t)rows * 16 * words, options, 16), 1);
+    return sums;
 }
 
 /* How far rounding may move G_L H_R - G_R H_L, where H_L and H_R include l2: it moves the g of a row by half a unit, the h by
@@ -277,16 +278,17 @@ PMB_INLINE double pmb_rounding(pmb_sums l, pmb_sums r, double hl, double hr, dou
 /* With l2: G_L^2/(H_L + l2) + G_R^2/(H_R + l2) - G_T^2/(H_T + l2), the cancellation taken out of the first two. 0 where
  * rounding alone may part G_L/H_L from G_R/H_R, as in a node of equal rows: such a split tells nothing of the rows, and
  * yet the tree would change with the units, or where a row of weight 2 is given as two rows. */
-PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *s, int edge, const pmb_limits *q,
+PMB_INLINE double pmb_gain(pmb_sums total, const pmb_split *split, int edge, const pmb_limits *q,
                            int64_t rows) {
-    pmb_sums r = total;
-    if (s->score < 0) return 0;
-    pmb_sums_add(&r, s->left, -1);
-    double gl = (double)s->left.g, gr = (double)r.g, g = (double)total.g, l2 = q->l2, d;
-    double hl = (double)s->left.h + l2, hr = (double)r.h + l2;
+    pmb_sums right = total;
+    if (split->score < 0) return 0;
+    pmb_sums_add(&right, split->left, -1);
+    double gl = (double)split->left.g, gr = (double)right.g, g = (double)total.g, l2 = q->l2, d;
+    double hl = (double)split->left.h + l2, hr = (double)right.h + l2;
     if (edge) return fabs(gl) + fabs(gr) - fabs(g);
     d = gl * hr - gr * hl;
-    if (q->h_error >= 0 && fabs(d) <= pmb_rounding(s->left, r, hl, hr, q->h_error, rows)) return 0;
+    if (q->h_error >= 0 && fabs(d) <= pmb_rounding(split->left, right, hl, hr, q->h_error, rows))
+        return 0;
     return d / hl * (d / hr) / (hl + hr) - g / (hl + hr) * (g / ((double)total.h + l2)) * l2;
 }
 

@@ -2,7 +2,10 @@
  *
  * Best threshold of each of the 16 lanes of a histogram, LANES of them at a time. gcc takes vector comparisons apart;
  * signs do instead, as bits of positive floats are ordered like integers. A score is NaN only where a side is empty,
- * which `bad` covers. */
+ * which `too_small` covers.
+ *
+ * g, h and n are sums, fg and fh the same as floats; an l behind them means the left side, r the right one, t all rows. A code is
+ * 2 * pos + nan_left, as in pmb_lane_best. */
 #ifdef LANES
 #define FN(name) PMB_CAT2(name, v, LANES)
 typedef int32_t FN(ints_) __attribute__((vector_size(4 * LANES), may_alias));
@@ -10,11 +13,13 @@ typedef float FN(floats_) __attribute__((vector_size(4 * LANES), may_alias));
 typedef int64_t FN(longs_) __attribute__((vector_size(4 * LANES), may_alias));
 typedef double FN(doubles_) __attribute__((vector_size(4 * LANES), may_alias));
 
-/* Cells of one word: the low half is h, the high one g. */
-PMB_INLINE void FN(pmb_consider_1_)(FN(longs_) a0, FN(longs_) a1, FN(ints_) gt, FN(ints_) ht,
-                                    FN(ints_) least, const pmb_limits *q, int edge, int plain,
-                                    int32_t code, FN(ints_) * best, FN(ints_) * best_code) {
-    const FN(ints_) x = (FN(ints_))a0, y = (FN(ints_))a1;
+/* Cells of one word: the low half is h, the high one g. first_cells, last_cells: sums of the cells up to the threshold, of the
+ * first and of the last half of the lanes. */
+PMB_INLINE void FN(pmb_consider_1_)(FN(longs_) first_cells, FN(longs_) last_cells, FN(ints_) gt,
+                                    FN(ints_) ht, FN(ints_) least, const pmb_limits *q, int edge,
+                                    int unbounded, int32_t code, FN(ints_) * best,
+                                    FN(ints_) * best_code) {
+    const FN(ints_) x = (FN(ints_))first_cells, y = (FN(ints_))last_cells;
     const FN(ints_) gl = __builtin_shufflevector(x, y, ODD),
                     hl = __builtin_shufflevector(x, y, EVEN);
     const FN(ints_) gr = gt - gl, hr = ht - hl;
@@ -27,38 +32,40 @@ PMB_INLINE void FN(pmb_consider_1_)(FN(longs_) a0, FN(longs_) a1, FN(ints_) gt, 
         score =
             (FN(floats_))((FN(ints_))fgl & 0x7fffffff) + (FN(floats_))((FN(ints_))fgr & 0x7fffffff);
     } else {
-        if (!plain) {
+        if (!unbounded) {
             fhl = fhl * q->h_factor + q->scaled_l2;
             fhr = fhr * q->h_factor + q->scaled_l2;
         }
         const FN(floats_) d = fgl * fhr - fgr * fhl;
         score = d * d / (fhl * fhr);
     }
-    const FN(ints_) bad = ((hl - least) | (hr - least)) >> 31, now = (FN(ints_))score | bad;
-    const FN(ints_) better = (*best - now) >> 31, here = (FN(ints_)){0} + code;
-    *best = (better & now) | (~better & *best);
-    *best_code = (better & here) | (~better & *best_code);
+    const FN(ints_) too_small = ((hl - least) | (hr - least)) >> 31,
+                    masked_score = (FN(ints_))score | too_small;
+    const FN(ints_) better = (*best - masked_score) >> 31, code_of_all = (FN(ints_)){0} + code;
+    *best = (better & masked_score) | (~better & *best);
+    *best_code = (better & code_of_all) | (~better & *best_code);
 }
 
 /* rows: value rows; has_missing: 1 if the next row holds the missing values. */
 PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, pmb_sums total,
                                 const pmb_limits *q, int edge, pmb_lane_best *out) {
     const FN(ints_) zero = {0};
-    const int plain = q->plain;
+    const int unbounded = q->unbounded;
     for (int part = 0; part < 16; part += LANES, hist += LANES) {
-        FN(longs_) a0 = {0}, a1 = {0};
+        FN(longs_) first_cells = {0}, last_cells = {0};
         const FN(ints_) gt = zero + (int32_t)total.g, ht = zero + (int32_t)total.h;
         const FN(ints_) least = zero + (int32_t)q->least_n;
         FN(ints_) best = ~zero, best_code = zero;
         const FN(longs_) *row = (const FN(longs_) *)hist,
                          *missing = row + (int64_t)rows * (32 / LANES);
         for (int b = 0; b < rows; b++, row += 32 / LANES) {
-            a0 += row[0];
-            a1 += row[1];
-            FN(pmb_consider_1_)(a0, a1, gt, ht, least, q, edge, plain, 2 * b, &best, &best_code);
+            first_cells += row[0];
+            last_cells += row[1];
+            FN(pmb_consider_1_)(first_cells, last_cells, gt, ht, least, q, edge, unbounded, 2 * b,
+                                &best, &best_code);
             if (has_missing)
-                FN(pmb_consider_1_)(a0 + missing[0], a1 + missing[1], gt, ht, least, q, edge, plain,
-                                    2 * b + 1, &best, &best_code);
+                FN(pmb_consider_1_)(first_cells + missing[0], last_cells + missing[1], gt, ht,
+                                    least, q, edge, unbounded, 2 * b + 1, &best, &best_code);
         }
         for (int k = 0; k < LANES; k++) {
             out->score[part + k] = best[k] < 0 ? -1 : (double)((FN(floats_))best)[k];
@@ -70,7 +77,7 @@ PMB_INLINE void FN(pmb_scan_1_)(const int64_t *hist, int rows, int has_missing, 
 /* Cells of two words: g, and h with the count. */
 PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) counted_h, FN(longs_) gt,
                                     FN(longs_) ht, FN(longs_) nt, FN(longs_) least,
-                                    const pmb_limits *q, int edge, int plain, int64_t code,
+                                    const pmb_limits *q, int edge, int unbounded, int64_t code,
                                     FN(longs_) * best, FN(longs_) * best_code) {
     const FN(longs_) hl = counted_h >> (int64_t)q->count_bits,
                      nl = counted_h & pmb_count_mask(q->count_bits);
@@ -80,29 +87,29 @@ PMB_INLINE void FN(pmb_consider_2_)(FN(longs_) gl, FN(longs_) counted_h, FN(long
     FN(doubles_)
     fhl = __builtin_convertvector(hl, FN(doubles_)),
     fhr = __builtin_convertvector(hr, FN(doubles_)), score;
-    FN(longs_) few = (nl - least) | (nr - least);
+    FN(longs_) too_small = (nl - least) | (nr - least);
     if (edge) {
         score = (FN(doubles_))((FN(longs_))fgl & INT64_MAX) +
                 (FN(doubles_))((FN(longs_))fgr & INT64_MAX);
     } else {
-        if (!plain) {
-            few |= (hl - q->least_h) | (hr - q->least_h);
+        if (!unbounded) {
+            too_small |= (hl - q->least_h) | (hr - q->least_h);
             fhl += q->l2;
             fhr += q->l2;
         }
         const FN(doubles_) d = fgl * fhr - fgr * fhl;
         score = d * d / (fhl * fhr);
     }
-    const FN(longs_) now = (FN(longs_))score | few >> 63, better = (*best - now) >> 63,
-                     here = (FN(longs_)){0} + code;
-    *best = (better & now) | (~better & *best);
-    *best_code = (better & here) | (~better & *best_code);
+    const FN(longs_) masked_score = (FN(longs_))score | too_small >> 63,
+                     better = (*best - masked_score) >> 63, code_of_all = (FN(longs_)){0} + code;
+    *best = (better & masked_score) | (~better & *best);
+    *best_code = (better & code_of_all) | (~better & *best_code);
 }
 
 PMB_INLINE void FN(pmb_scan_2_)(const int64_t *hist, int rows, int has_missing, pmb_sums total,
                                 const pmb_limits *q, int edge, pmb_lane_best *out) {
     const FN(longs_) zero = {0};
-    const int plain = q->plain, word = 32 / LANES, cell = 2 * word;
+    const int unbounded = q->unbounded, word = 32 / LANES, cell = 2 * word;
     for (int part = 0; part < 16; part += LANES / 2, hist += LANES / 2) {
         FN(longs_) g = zero, counted_h = zero;
         const FN(longs_) gt = zero + total.g, ht = zero + total.h, nt = zero + total.n,
@@ -112,11 +119,11 @@ PMB_INLINE void FN(pmb_scan_2_)(const int64_t *hist, int rows, int has_missing, 
         for (int64_t b = 0; b < rows; b++, row += cell) {
             g += row[0];
             counted_h += row[word];
-            FN(pmb_consider_2_)(g, counted_h, gt, ht, nt, least, q, edge, plain, 2 * b, &best,
+            FN(pmb_consider_2_)(g, counted_h, gt, ht, nt, least, q, edge, unbounded, 2 * b, &best,
                                 &best_code);
             if (has_missing)
                 FN(pmb_consider_2_)(g + missing[0], counted_h + missing[word], gt, ht, nt, least, q,
-                                    edge, plain, 2 * b + 1, &best, &best_code);
+                                    edge, unbounded, 2 * b + 1, &best, &best_code);
         }
         for (int k = 0; k < LANES / 2; k++) {
             out->score[part + k] = best[k] < 0 ? -1 : ((FN(doubles_))best)[k];

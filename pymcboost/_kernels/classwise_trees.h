@@ -3,7 +3,7 @@
 #ifndef PYMCBOOST_CLASSWISE_TREES_H
 #define PYMCBOOST_CLASSWISE_TREES_H
 
-#include "classwise_workers.h"
+#include "classwise_grow.h"
 #include "class_loss.h"
 
 /* units of h per row from which integer sums are as good as the numbers behind them */
@@ -51,9 +51,9 @@ PMB_STATIC void pmb_set_leaves(void *of_row, int bytes, const int32_t *PMB_RESTR
 PMB_STATIC void pmb_prune_signs(pmb_cw_state *w) {
     pmb_node *nodes = w->grower.nodes;
     for (int j = w->grower.n_nodes - 1; j > 0; j--) {
-        int l = nodes[j].left, r = nodes[j].right;
-        if (!nodes[j].is_split || nodes[l].is_split || nodes[r].is_split) continue;
-        if ((w->stats[l].sums.g < 0) == (w->stats[r].sums.g < 0)) nodes[j].is_split = 0;
+        int left = nodes[j].left, right = nodes[j].right;
+        if (!nodes[j].is_split || nodes[left].is_split || nodes[right].is_split) continue;
+        if ((w->stats[left].sums.g < 0) == (w->stats[right].sums.g < 0)) nodes[j].is_split = 0;
     }
 }
 
@@ -166,15 +166,15 @@ PMB_STATIC void pmb_softmax_begin(pmb_cw_state *w, const pmb_softmax_job *job) {
     int k = job->k, b = job->b, K = job->K, counts = job->counts, of_b = b < 0 ? k : b;
     int low = k < of_b ? k : of_b, high = k + of_b - low; /* (k, b) draws what (b, k) does */
     const pmb_scale scale = job->scale;
-    const void *p = pmb_row_of(w, job, k), *q = pmb_row_of(w, job, of_b);
+    const void *S_k = pmb_row_of(w, job, k), *S_b = pmb_row_of(w, job, of_b);
     for (int c = 0; c < K; c++) {
         int64_t from = job->class_start[c], to = job->class_start[c + 1];
-        int r = (c == k) - (c == b);
+        int target = (c == k) - (c == b);
         if (options->cell_words == 1)
-            pmb_quantise_1_f_0(p, q, from, to, r, job->weight, counts, scale, w->gh);
+            pmb_quantise_1_f_0(S_k, S_b, from, to, target, job->weight, counts, scale, w->gh);
         else
-            PMB_REAL(pmb_quantise_2_, job->is_double, p, q, from, to, r, job->weight, counts, scale,
-                     options->count_bits, w->gh);
+            PMB_REAL(pmb_quantise_2_, job->is_double, S_k, S_b, from, to, target, job->weight,
+                     counts, scale, options->count_bits, w->gh);
     }
     pmb_set_limits(&w->limits, options, counts ? 0 : options->l2 * scale.h,
                    options->min_hessian * scale.h * (1 - 1e-9));
@@ -202,16 +202,16 @@ PMB_STATIC void pmb_softmax_sums(const pmb_cw_state *w, const pmb_softmax_job *j
 PMB_STATIC double pmb_softmax_value(const pmb_cw_state *w, const pmb_softmax_job *job, int j,
                                     const int64_t *sums) {
     int32_t node_index = pmb_leaf_node(w, j);
-    const pmb_sums *stats = &w->stats[node_index].sums;
-    double g = (double)stats->g / job->scale.g, h = (double)stats->h / job->scale.h, v;
-    if (job->counts || stats->h < PMB_RESOLVED * w->stats[node_index].rows) {
+    const pmb_sums *total = &w->stats[node_index].sums;
+    double g = (double)total->g / job->scale.g, h = (double)total->h / job->scale.h, value;
+    if (job->counts || total->h < PMB_RESOLVED * w->stats[node_index].rows) {
         g = pmb_of_parts(sums, job->unit);
         h = pmb_of_parts(sums + PMB_PARTS, job->unit);
     }
     h += w->options->l2;
-    v = g / (h > 1e-300 ? h : 1e-300);
-    v = v > job->cap ? job->cap : v < -job->cap ? -job->cap : v;
-    return (double)(float)(v * job->shrinkage);
+    value = g / (h > 1e-300 ? h : 1e-300);
+    value = value > job->cap ? job->cap : value < -job->cap ? -job->cap : value;
+    return (double)(float)(value * job->shrinkage);
 }
 
 /* One tree. */
@@ -230,8 +230,8 @@ PMB_INLINE void pmb_pack(pmb_cw_state *w, int64_t row, double g, double h, doubl
     if (w->options->cell_words == 2) {
         pmb_pack_2(g, h, n, w->options->count_bits, w->gh + 2 * row);
     } else {
-        int32_t gq = (int32_t)(g + (g < 0 ? -0.5 : 0.5)), hq = (int32_t)(h + 0.5);
-        w->gh[row] = (int64_t)((uint64_t)(int64_t)gq << 32) + (hq < 1 ? 1 : hq);
+        int32_t whole_g = (int32_t)(g + (g < 0 ? -0.5 : 0.5)), whole_h = (int32_t)(h + 0.5);
+        w->gh[row] = (int64_t)((uint64_t)(int64_t)whole_g << 32) + (whole_h < 1 ? 1 : whole_h);
     }
 }
 
@@ -261,11 +261,11 @@ PMB_STATIC double pmb_edge_top(const pmb_edge_job *job, int64_t m) {
 }
 
 /* Sum of |a| of m rows, each rounded to so many units by 1; the rows with a != 0 are counted. */
-PMB_STATIC int64_t pmb_edge_size(const pmb_edge_job *job, int64_t m, double by, int64_t *count) {
+PMB_STATIC int64_t pmb_edge_size(const pmb_edge_job *job, int64_t m, double scale, int64_t *count) {
     int64_t sum = 0;
     for (int64_t i = 0; i < m; i++) {
         double a = fabs(pmb_edge_a(job, i));
-        sum += (int64_t)(a * by + 0.5);
+        sum += (int64_t)(a * scale + 0.5);
         *count += a != 0;
     }
     return sum;

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from pymcboost._kernels.columns cimport pmb_columns
+from pymcboost._kernels.workers cimport pmb_workers
 
 cdef extern from "classwise_trees.h" nogil:
     enum:
@@ -34,7 +35,7 @@ cdef extern from "classwise_trees.h" nogil:
         const int64_t *weight
         int64_t total_weight
     ctypedef struct pmb_cw_options:
-        int32_t edge, cell_words, keep_histograms, few_sparse, threads, divided, count_bits
+        int32_t edge, cell_words, keep_histograms, few_sparse, threads, count_bits
         int64_t least_n
         double min_share, l2, min_hessian, min_gain, h_error
         const uint8_t *active
@@ -82,9 +83,6 @@ cdef extern from "classwise_trees.h" nogil:
         pmb_scale scale
         const double *unit
         const double *magic
-    ctypedef struct pmb_cw_step:
-        int64_t place
-        int32_t leaf, done
     pmb_tree_out pmb_out_of(pmb_tree_out out, int64_t j, int64_t max_leaves, int64_t m)
     int pmb_cw_state_new(pmb_cw_state *w, const pmb_cw_data *data, const pmb_cw_options *options,
                          int32_t max_leaves, int32_t max_depth)
@@ -92,31 +90,8 @@ cdef extern from "classwise_trees.h" nogil:
     void pmb_softmax_tree(pmb_cw_state *w, const pmb_softmax_job *job, pmb_tree_out out)
     double pmb_edge_top(const pmb_edge_job *job, int64_t m)
     int64_t pmb_edge_size(const pmb_edge_job *job, int64_t m, double by, int64_t *count)
-    void pmb_edge_begin(pmb_cw_state *w, pmb_edge_job *job)
-    const int32_t *pmb_edge_sample(const pmb_cw_state *w, const pmb_edge_job *job)
     double pmb_edge_tree(pmb_cw_state *w, pmb_edge_job *job, pmb_tree_out out)
-    double pmb_edge_write(pmb_cw_state *w, const pmb_edge_job *job, pmb_tree_out out)
     void pmb_class_tree(pmb_cw_state *w, const pmb_class_job *job, pmb_tree_out out)
-    int64_t pmb_take_rows(pmb_cw_state *w, const int32_t *sample, int64_t n_sample)
-    void pmb_softmax_begin(pmb_cw_state *w, const pmb_softmax_job *job)
-    double pmb_job_unit(const pmb_softmax_job *job)
-    int pmb_write_tree(pmb_cw_state *w, double unit, const pmb_tree_out *out)
-    void pmb_softmax_sums(const pmb_cw_state *w, const pmb_softmax_job *job, int j, int64_t *sums)
-    double pmb_softmax_value(const pmb_cw_state *w, const pmb_softmax_job *job, int j, const int64_t *sums)
-    void pmb_cw_step_begin(const pmb_cw_state *w, int64_t n, int64_t *sums)
-    void pmb_cw_step_root(pmb_cw_state *w, pmb_cw_step *s, int64_t n, const int64_t *sums)
-    int64_t pmb_cw_step_part(pmb_cw_state *w, pmb_cw_step *s)
-    void pmb_cw_step_next_search(pmb_cw_state *w, pmb_cw_step *s, int64_t n_left)
-    enum:
-        PMB_STEP_RECORD
-    void pmb_cw_step_share(const pmb_cw_state *w, pmb_cw_step *step, int n, int workers, int rank, int64_t *cells)
-    int64_t pmb_cw_step_words(const pmb_cw_state *w, const pmb_cw_step *s, int64_t cells)
-    void pmb_cw_step_fill(pmb_cw_state *w, pmb_cw_step *s, int64_t *message)
-    void pmb_cw_step_scan(pmb_cw_state *w, const pmb_cw_step *s, int64_t *message)
-    int64_t pmb_cw_step_records(pmb_cw_state *w, const pmb_cw_step *s, int64_t *records, int back)
-    void pmb_cw_step_choose(pmb_cw_state *w, const pmb_cw_step *s)
-    void pmb_cw_weigh_nodes(pmb_cw_state *w, int64_t *weight)
-    void pmb_cw_missing_sides(pmb_cw_state *w, const int64_t *weight)
     void pmb_softmax(int is_double, const double *F, int64_t m, int K, int own, int64_t n, const double *weight,
                      double *top, void *total, void *S, const double *magic, int64_t *sums)
     void pmb_log_odds(double *x, int64_t n)
@@ -126,3 +101,13 @@ cdef extern from "classwise_trees.h" nogil:
                        const void *factor, const void *inverse, const double *weight, void *work, const double *magic,
                        int64_t *loss)
     void pmb_add_leaves(const void *leaf, int bytes, const double *value, int64_t n, double *to, double *frm)
+
+cdef extern from "classwise_workers.h" nogil:
+    ctypedef struct pmb_cw_steps:
+        pass
+    int pmb_cw_steps_new(pmb_cw_steps *all, pmb_workers *workers, pmb_cw_state *trees, int32_t n_trees)
+    void pmb_cw_steps_free(pmb_cw_steps *all)
+    void pmb_softmax_trees_in_step(pmb_cw_steps *all, const pmb_softmax_job *job, int32_t n, int32_t threads,
+                                   pmb_tree_out first)
+    void pmb_edge_trees_in_step(pmb_cw_steps *all, pmb_edge_job *job, int32_t n, int32_t threads, pmb_tree_out first,
+                                double *edge)

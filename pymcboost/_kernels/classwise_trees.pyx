@@ -11,10 +11,9 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
-from pymcboost._kernels.aligned import aligned_zeros
-
 from pymcboost._kernels.columns cimport address, columns_of
 from pymcboost._kernels.pool cimport run
+from pymcboost._kernels.workers cimport Workers
 
 ctypedef fused real:
     float
@@ -80,17 +79,15 @@ cdef class Grower:
     data : Tiled
     max_leaves, max_depth : int
         At most 65,536 leaves; depth 0 means no bound.
-    min_h : int
+    least_n : int
         Least n, or h where there is no count, in units, on either side of a split; at least 1.
     cell_words : 1 or 2
         Words of a histogram cell: one with 31 bits for each of g and h, or two, one for g and one for h and a count.
     edge : bool
         Whether to maximise ``|G_L| + |G_R|`` in place of the Newton gain.
-    pool : bool
-        Keep the histograms of all leaves, to subtract a child's from its parent's.
+    keep_histograms : bool
+        Keep those of all leaves, to subtract a child's from its parent's.
     n_threads : int
-    divided : bool
-        Whether the rows are divided among workers.
     min_share : float
         A node is split only when its h is above this share of the root's.
     l2, min_hessian, min_gain : float
@@ -105,19 +102,25 @@ cdef class Grower:
     weight : ndarray of int64 (m,), optional
         Weights of the rows in whole units, where they differ: missing values that a node has not seen go to the side of
         its rows with more of it.
+    comm, together : optional
+        Communicator of the workers among which the rows are divided, or None, and how many trees are then grown in
+        step.
     """
 
     cdef pmb_cw_data data
     cdef pmb_cw_options options
     cdef pmb_cw_state *work
-    cdef int n_work, n_threads, prepared, pool, max_leaves, max_depth
-    cdef object keep, message
+    cdef pmb_cw_steps steps
+    cdef Workers workers
+    cdef int n_work, n_threads, threads_of_work, keep_histograms, max_leaves, max_depth, together
+    cdef object kept
 
-    def __cinit__(self, data, int max_leaves, int max_depth, int64_t min_h, int cell_words, bint edge, bint pool,
-                  int n_threads, double min_share=0, double l2=0, double min_hessian=0, double min_gain=0,
-                  bint divided=False, least_levels=None, int count_bits=0, double h_error=-1, weight=None):
-        if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or min_h < 1 or n_threads < 1:
-            raise ValueError("max_leaves, cell_words, min_h or n_threads out of range")
+    def __cinit__(self, data, int max_leaves, int max_depth, int64_t least_n, int cell_words, bint edge,
+                  bint keep_histograms, int n_threads, double min_share=0, double l2=0, double min_hessian=0,
+                  double min_gain=0, least_levels=None, int count_bits=0, double h_error=-1, weight=None, comm=None,
+                  int together=1):
+        if not 1 <= max_leaves <= 65536 or cell_words not in (1, 2) or least_n < 1 or n_threads < 1:
+            raise ValueError("max_leaves, cell_words, least_n or n_threads out of range")
         if (count_bits > 0) != (cell_words == 2):
             raise ValueError("cells of two words, and no others, have count_bits above 0")
         if data.code_bytes == 2 and cell_words == 1:
@@ -131,7 +134,7 @@ cdef class Grower:
             levels.least_level = <const int64_t *> address(least[0])
             levels.whole_level = <const int64_t *> address(least[1])
         cell_ptr, cell_row = data.by_cell()
-        self.keep = data, set_at, least, cell_ptr, cell_row, weight
+        self.kept = data, set_at, least, cell_ptr, cell_row, weight
         if weight is not None and (weight.shape != (data.n_rows,) or weight.dtype != np.int64):
             raise ValueError("the weights do not fit the data")
         self.data.weighted, self.data.weight = weight is not None, <const int64_t *> address(weight)
@@ -149,18 +152,22 @@ cdef class Grower:
         self.data.row_cell = <const int32_t *> address(data.row_cell)
         self.data.cell_ptr = <const int64_t *> address(cell_ptr)
         self.data.cell_row = <const int32_t *> address(cell_row)
-        self.max_leaves, self.max_depth, self.pool = max_leaves, max_depth, pool
-        self.options.least_n, self.options.cell_words, self.options.edge = min_h, cell_words, edge
-        self.options.keep_histograms, self.options.divided, self.options.min_share = pool, divided, min_share
+        self.max_leaves, self.max_depth, self.keep_histograms = max_leaves, max_depth, keep_histograms
+        self.options.least_n, self.options.cell_words, self.options.edge = least_n, cell_words, edge
+        self.options.keep_histograms, self.options.min_share = keep_histograms, min_share
         self.options.count_bits, self.options.h_error = count_bits, h_error
         self.options.l2, self.options.min_hessian, self.options.min_gain = l2, min_hessian, min_gain
         self.n_threads = n_threads
+        self.together = together
+        if comm is not None:
+            self.workers = Workers(comm)
 
     def __dealloc__(self):
         self.release()
 
     cdef void release(self):
         cdef int t
+        pmb_cw_steps_free(&self.steps)
         if self.work != NULL:
             for t in range(self.n_work):
                 pmb_cw_state_free(&self.work[t])
@@ -172,10 +179,10 @@ cdef class Grower:
         """Allocate work space for n trees, which share the threads."""
         cdef int t
         self.options.threads = max(1, self.n_threads // n)
-        if self.n_work >= n and self.prepared == self.options.threads:
+        if self.n_work >= n and self.threads_of_work == self.options.threads:
             return 0
         self.release()
-        self.prepared = self.options.threads
+        self.threads_of_work = self.options.threads
         self.work = <pmb_cw_state *> calloc(n, sizeof(pmb_cw_state))
         if self.work == NULL:
             raise MemoryError("no memory for growing trees")
@@ -184,6 +191,9 @@ cdef class Grower:
                 self.release()
                 raise MemoryError("no memory for growing trees; use fewer threads, bins or leaves")
             self.n_work = t + 1
+        if self.workers is not None and not pmb_cw_steps_new(&self.steps, &self.workers.calls, self.work, n):
+            self.release()
+            raise MemoryError("no memory for growing trees; use fewer bins or leaves")
         return 0
 
     cdef object draw(self, const uint8_t[::1] active, double share, key):
@@ -194,16 +204,16 @@ cdef class Grower:
         self.options.n_drawn = max(1, round(share * n_active)) if share < 1 else 0
         cdef int64_t searched = <int64_t> self.options.n_drawn * self.max_leaves
         cdef bint few = 0 < searched <= PMB_FEW * <int64_t> self.data.columns.n_features
-        if self.data.row_ptr == NULL or self.data.n_tiles or self.options.divided:
+        if self.data.row_ptr == NULL or self.data.n_tiles or self.workers is not None:
             few = False
         if few != self.options.few_sparse:
-            self.options.few_sparse, self.options.keep_histograms = few, self.pool and not few
+            self.options.few_sparse, self.options.keep_histograms = few, self.keep_histograms and not few
             self.release()
 
-    cdef object listed(self, const void *S, int is_double, int K, const int32_t[:, ::1] jobs, const int32_t[::1] y,
-                       const int64_t[::1] class_start, const double[::1] weight, bint counts,
-                       const double[:, ::1] scale, const double[:, ::1] units, const int32_t[::1] sample,
-                       double shrinkage, double cap, const double[::1] level_cost):
+    cdef object softmax_jobs(self, const void *S, int is_double, int K, const int32_t[:, ::1] jobs,
+                             const int32_t[::1] y, const int64_t[::1] class_start, const double[::1] weight,
+                             bint counts, const double[:, ::1] scale, const double[:, ::1] units,
+                             const int32_t[::1] sample, double shrinkage, double cap, const double[::1] level_cost):
         """`pmb_softmax_job` of every tree, in an array of bytes."""
         cdef int64_t j, n = jobs.shape[0]
         room = np.zeros(max(1, n) * sizeof(pmb_softmax_job), dtype=np.uint8)
@@ -228,8 +238,7 @@ cdef class Grower:
     def grow_softmax(self, const real[:, ::1] S, const int32_t[:, ::1] jobs, const int32_t[::1] y,
                      const int64_t[::1] class_start, const double[::1] weight, bint counts, const double[:, ::1] scale,
                      const double[:, ::1] units, const int32_t[::1] sample, const uint8_t[::1] active, double share,
-                     key, double shrinkage, double cap, out, comm=None, int together=1,
-                     const double[::1] level_cost=None):
+                     key, double shrinkage, double cap, out, const double[::1] level_cost=None):
         """Grow one tree for every job.
 
         Parameters
@@ -247,148 +256,37 @@ cdef class Grower:
         key : 64 bits that decide about these draws
         shrinkage, cap : leaf value = shrinkage * clip(sum g / (sum h + l2), -cap, cap), rounded to float32
         out : Grown
-        comm, together : communicator of the workers among which the rows are divided, and how many trees are then
-            grown in step
         level_cost : IN (n,) or None, gain that a set of levels loses for every level in parts but two
         """
         cdef int j, n = jobs.shape[0], outer = min(n, self.n_threads), J = self.max_leaves
         cdef pmb_tree_out first = outputs(out, n, J, &self.data)
-        room = self.listed(&S[0, 0], real is double, <int> S.shape[0], jobs, y, class_start, weight, counts, scale,
-                           units, sample, shrinkage, cap, level_cost)
+        room = self.softmax_jobs(&S[0, 0], real is double, <int> S.shape[0], jobs, y, class_start, weight, counts,
+                                 scale, units, sample, shrinkage, cap, level_cost)
         cdef pmb_softmax_job *job = <pmb_softmax_job *> address(room)
-        if S.shape[1] != self.data.columns.m or self.options.divided and comm is None:
+        if S.shape[1] != self.data.columns.m:
             raise ValueError("the arrays do not fit the data")
         self.draw(active, share, key)
-        if comm is not None:
-            for j in range(0, n, together):
-                self.grow_in_step(job + j, min(together, n - j), pmb_out_of(first, j, J, self.data.columns.m), comm)
+        if self.workers is not None:
+            for j in range(0, n, self.together):
+                self.softmax_in_step(job + j, min(self.together, n - j), pmb_out_of(first, j, J, self.data.columns.m))
             return
         self.prepare(outer)
         cdef Trees trees = trees_of(self.work, job, first, J, self.data.columns.m)
         with nogil:
             run(outer, n, softmax_tree, &trees)
 
-    cdef object grow_in_step(self, pmb_softmax_job *job, int n, pmb_tree_out first, comm):
+    cdef object softmax_in_step(self, pmb_softmax_job *job, int n, pmb_tree_out first):
         """Grow n trees in step on rows that are divided among workers, see ``classwise_workers.h``."""
-        cdef int j, outer = min(n, self.n_threads)
-        cdef int64_t[::1] here = np.zeros(n, dtype=np.int64)
+        cdef int outer = min(n, self.n_threads)
         self.prepare(n)
-        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            pmb_softmax_begin(&self.work[j], &job[j])
-            here[j] = pmb_take_rows(&self.work[j], job[j].sample, job[j].n_sample)
-        self.step(n, here, comm)
-        self.write(job, n, first, comm)
-
-    cdef object step(self, int n, int64_t[::1] here, comm):
-        """Grow the n started trees on this worker's rows."""
-        cdef int j, outer = min(n, self.n_threads)
-        cdef int64_t size
-        cdef bint is_any, is_done = False
-        cdef int64_t[:, ::1] sums = np.zeros((n, 4), dtype=np.int64), cells = None
-        cdef int64_t[::1] message
-        cdef int64_t all_cells = self.data.tile_cell[self.data.n_tiles + 1]
-        room = np.zeros(n * sizeof(pmb_cw_step), dtype=np.uint8)
-        cdef pmb_cw_step *step = <pmb_cw_step *> address(room)
-        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            pmb_cw_step_begin(&self.work[j], here[j], &sums[j, 0])
-        comm.sum(sums.base)
-        for j in range(n):
-            pmb_cw_step_root(&self.work[j], &step[j], here[j], &sums[j, 0])
-        if all_cells and 8 * self.options.cell_words * all_cells * n >= comm.scattered:
-            cells = np.zeros((n, comm.size), dtype=np.int64)
-            pmb_cw_step_share(&self.work[0], step, n, comm.size, comm.rank, &cells[0, 0])
-        while not is_done:
-            size = 0
-            for j in range(n):
-                step[j].place = size
-                size += pmb_cw_step_words(&self.work[j], &step[j], all_cells)
-            if size:
-                message = self.room_for(size)
-                for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                    pmb_cw_step_fill(&self.work[j], &step[j], &message[0])
-                self.add_up(step, n, message.base[:size], cells, comm)
-                for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                    pmb_cw_step_scan(&self.work[j], &step[j], &message[0])
-                if cells is not None:
-                    self.tell(step, n, comm)
-                for j in range(n):
-                    pmb_cw_step_choose(&self.work[j], &step[j])
-            for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-                here[j] = pmb_cw_step_part(&self.work[j], &step[j])
-            is_any, is_done = False, True
-            for j in range(n):
-                is_any, is_done = is_any or step[j].leaf >= 0, is_done and step[j].done
-            if is_any:
-                comm.sum(here.base, sure=True)
-            for j in range(n):
-                pmb_cw_step_next_search(&self.work[j], &step[j], here[j])
-        self.weigh(n, comm)
-
-    cdef object weigh(self, int n, comm):
-        """Choose sides for missing values that nodes of the n trees have not seen, by the weights of all workers."""
-        cdef int j, outer = min(n, self.n_threads)
-        cdef int64_t[:, ::1] weights = np.zeros((n, 2 * self.max_leaves), dtype=np.int64)
-        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            pmb_cw_weigh_nodes(&self.work[j], &weights[j, 0])
-        if self.data.weighted:
-            comm.sum(weights.base, sure=True)
-        for j in range(n):
-            pmb_cw_missing_sides(&self.work[j], &weights[j, 0])
-
-    cdef object add_up(self, pmb_cw_step *step, int n, message, const int64_t[:, ::1] cells, comm):
-        """Sums of all workers of a message; of this worker's share where ``cells`` (n, workers) say what each has."""
-        cdef int j, r
-        cdef int64_t[::1] lengths = np.zeros(comm.size, dtype=np.int64)
-        if cells is None:
-            comm.sum(message, sure=True)
-            return
-        for j in range(n):
-            for r in range(cells.shape[1]):
-                lengths[r] += pmb_cw_step_words(&self.work[j], &step[j], cells[j, r])
-        comm.sum_scatter(message, lengths.base, sure=True)
-        for j in range(n):
-            step[j].place -= lengths.base[: comm.rank].sum()
-
-    cdef object tell(self, pmb_cw_step *step, int n, comm):
-        """Exchange the results of all workers' shares."""
-        cdef int j, back
-        cdef int64_t at, words = PMB_STEP_RECORD + self.data.levels.most_words
-        cdef int64_t[::1] records = np.zeros(2 * n * self.data.n_tiles * words, dtype=np.int64)
-        for back in range(2):
-            at = 0
-            for j in range(n):
-                at += pmb_cw_step_records(&self.work[j], &step[j], &records[at], back)
-            if not back:
-                comm.sum(records.base[:at], sure=True)
-
-    cdef object room_for(self, int64_t size):
-        """Allocate a message."""
-        if self.message is None or len(self.message) < size:
-            self.message = aligned_zeros(size, np.int64)
-        return self.message
-
-    cdef object write(self, pmb_softmax_job *job, int n, pmb_tree_out first, comm):
-        """Finish the n trees: compute their leaf values from the rows of all workers."""
-        cdef int j, i, J = self.max_leaves, outer = min(n, self.n_threads)
-        cdef int64_t m = self.data.columns.m
-        cdef int32_t[::1] n_leaves = np.zeros(n, dtype=np.int32)
-        cdef int64_t[:, :, ::1] sums
-        cdef pmb_tree_out out
-        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            out = pmb_out_of(first, j, J, m)
-            n_leaves[j] = pmb_write_tree(&self.work[j], pmb_job_unit(&job[j]), &out)
-        sums = np.zeros((n, max(n_leaves), 2 * PMB_PARTS), dtype=np.int64)
-        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            for i in range(n_leaves[j]):
-                pmb_softmax_sums(&self.work[j], &job[j], i, &sums[j, i, 0])
-        comm.sum(sums.base, sure=True)
-        for j in range(n):
-            for i in range(n_leaves[j]):
-                first.value[j * J + i] = pmb_softmax_value(&self.work[j], &job[j], i, &sums[j, i, 0])
+        self.workers.begin()
+        with nogil:
+            pmb_softmax_trees_in_step(&self.steps, job, n, outer, first)
+        self.workers.check()
 
     def grow_edges(self, const real[:, :, ::1] A, int n_classes, const double[::1] weight, double limit,
                    double unit, double per_count, double[::1] edge, out, const double[::1] size=None,
-                   const int64_t[::1] there=None, comm=None, int together=1):
+                   const int64_t[::1] there=None):
         """Grow a tree with leaves +-1 for every class.
 
         Parameters
@@ -400,13 +298,12 @@ cdef class Grower:
         edge : OUT (n_classes,)
         out : Grown
         size, there : IN (n_classes,) or None, bounds of the sums of abs(a) of all workers, and their rows with a != 0
-        comm, together : as in `grow_softmax`
         """
         cdef int r, n = n_classes, outer = min(n, self.n_threads), J = self.max_leaves
         cdef pmb_tree_out out_of_r, first = outputs(out, n, J, &self.data)
         if A.shape[1] != self.data.columns.m or edge.shape[0] != n or A.shape[0] * A.shape[2] < n:
             raise ValueError("the arrays do not fit the data")
-        if self.options.divided and (comm is None or size is None) or (size is None) != (there is None):
+        if self.workers is not None and size is None or (size is None) != (there is None):
             raise ValueError("the arrays do not fit the data")
         room = edge_jobs(A, n)
         cdef pmb_edge_job *job = <pmb_edge_job *> address(room)
@@ -416,10 +313,10 @@ cdef class Grower:
             if size is not None:
                 job[r].size, job[r].n_all = size[r], there[r]
         self.options.active = NULL
-        if comm is not None:
-            for r in range(0, n, together):
+        if self.workers is not None:
+            for r in range(0, n, self.together):
                 out_of_r = pmb_out_of(first, r, J, self.data.columns.m)
-                self.edges_in_step(job + r, min(together, n - r), out_of_r, edge[r:], comm)
+                self.edges_in_step(job + r, min(self.together, n - r), out_of_r, &edge[r])
             return
         self.prepare(outer)
         cdef Trees trees = trees_of(self.work, job, first, J, self.data.columns.m)
@@ -427,17 +324,14 @@ cdef class Grower:
         with nogil:
             run(outer, n, edge_tree, &trees)
 
-    cdef object edges_in_step(self, pmb_edge_job *job, int n, pmb_tree_out first, double[::1] edge, comm):
-        """Like `grow_in_step`, for trees with leaves +-1."""
-        cdef int j, J = self.max_leaves, outer = min(n, self.n_threads)
-        cdef int64_t[::1] here = np.zeros(n, dtype=np.int64)
+    cdef object edges_in_step(self, pmb_edge_job *job, int n, pmb_tree_out first, double *edge):
+        """Like `softmax_in_step`, for trees with leaves +-1."""
+        cdef int outer = min(n, self.n_threads)
         self.prepare(n)
-        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            pmb_edge_begin(&self.work[j], &job[j])
-            here[j] = pmb_take_rows(&self.work[j], pmb_edge_sample(&self.work[j], &job[j]), job[j].n)
-        self.step(n, here, comm)
-        for j in prange(n, nogil=True, num_threads=outer, schedule="dynamic", chunksize=1):
-            edge[j] = pmb_edge_write(&self.work[j], &job[j], pmb_out_of(first, j, J, self.data.columns.m))
+        self.workers.begin()
+        with nogil:
+            pmb_edge_trees_in_step(&self.steps, job, n, outer, first, edge)
+        self.workers.check()
 
     def grow_classes(self, const double[:, ::1] weight, const int32_t[::1] y, const double[:, ::1] g_of,
                      const double[:, ::1] h_of, const double[:, ::1] scale, const double[:, ::1] units, out):

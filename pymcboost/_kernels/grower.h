@@ -33,11 +33,6 @@
 
 #define PMB_BATCH 16 /* most nodes that are parted side by side */
 
-/* Which worker scans the numbers [first, first + count) of `size`: the one in whose part their middle lies. */
-PMB_INLINE int pmb_owner(int64_t first, int64_t count, int64_t size, int n_workers) {
-    return (int)((2 * first + count) * n_workers / (2 * size));
-}
-
 /* The binned columns of the training rows, which nothing changes. A lane is one column of codes: that of a feature, whose
  * code is its bin, or of a bundle of features no two of which leave their most frequent bins in the same row. A sparse
  * feature has no lane (-1) but entries, which the payload knows. */

@@ -5,6 +5,7 @@
 
 #include "team.h"
 #include "vector_categories.h"
+#include "workers.h"
 
 /* updates of histogram rows below which starting threads costs more than it saves */
 #define PMB_VT_SHARED_WORK 60000
@@ -63,6 +64,13 @@ typedef struct {
     pmb_vt_leaf *leaf;
 } pmb_vt_heap;
 
+/* What workers exchange while a tree grows. */
+typedef struct {
+    pmb_sum *histograms; /* of the searched nodes, to be added up */
+    pmb_sum *records;    /* splits that were found, to be exchanged */
+    int64_t *lengths;    /* (n_workers,) parts of the histograms */
+} pmb_vt_messages;
+
 /* The memory in which trees grow one after the other, by all threads: w everywhere below. */
 typedef struct {
     pmb_grower grower;
@@ -102,9 +110,10 @@ typedef struct {
     const uint64_t *groups;
     pmb_vt_waiting *waiting;           /* (threads, max_leaves + 1) */
     int64_t *first_cell, *first_entry; /* of every sparse feature, and the end */
-    uint64_t *sets;                 /* (nodes, most_words) levels on the left of the best splits */
-    void *memory[3];                /* of gathered, of the searches, and of the sums */
-    struct pmb_vt_workers *workers; /* that the rows are divided among; NULL: there is one worker */
+    uint64_t *sets;           /* (nodes, most_words) levels on the left of the best splits */
+    void *memory[3];          /* of gathered, of the searches, and of the sums */
+    pmb_workers *workers;     /* that the rows are divided among; NULL: there is one worker */
+    pmb_vt_messages messages; /* what they exchange, where there are several */
     char apart[64];
     pmb_lock lock;       /* of what all threads change: open leaves, sums of rows */
     int32_t n_waiting;   /* threads that wait for a node to be split */

@@ -291,7 +291,7 @@ PMB_STATIC void pmb_vt_state_free(pmb_vt_state *w) {
     free(w->tree_features);
     free(w->waiting);
     free(w->first_cell);
-    if (w->workers) pmb_vt_messages_free(w->workers);
+    pmb_vt_messages_free(&w->messages);
 }
 
 /* Room for the searched features of as many nodes as are searched at a time. */

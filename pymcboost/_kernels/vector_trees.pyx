@@ -14,6 +14,7 @@ import numpy as np
 
 from pymcboost._kernels.columns cimport address, columns_of, pmb_columns
 from pymcboost._kernels.pool cimport pmb_pool_calls, the_pool
+from pymcboost._kernels.workers cimport Workers, pmb_workers
 
 cdef extern from "vector_trees.h" nogil:
     enum:
@@ -57,18 +58,13 @@ cdef extern from "vector_trees.h" nogil:
         int64_t least_weight
         double min_share, share
         int32_t n_tree_features
-    ctypedef struct pmb_vt_workers:
-        int (*add_up)(void *grower, pmb_sum *numbers, int64_t n, const int64_t *lengths) noexcept nogil
-        void *grower
-        int32_t n_workers, rank, failed
-        int64_t scattered
     ctypedef struct pmb_vt_state:
         pmb_grower grower
         pmb_vt_data data
         pmb_vt_options options
         const pmb_pool_calls *threads
         const uint64_t *groups
-        pmb_vt_workers *workers
+        pmb_workers *workers
         const int64_t *row_number
         const int32_t *all_entries
         const pmb_vt_cell *all_cells
@@ -87,22 +83,6 @@ cdef extern from "vector_trees.h" nogil:
 
 cdef extern from "round_key.h" nogil:
     uint64_t pmb_round_key(uint32_t seed, uint32_t n)
-
-cdef int sum_over_workers(void *grower, pmb_sum *numbers, int64_t n, const int64_t *lengths) noexcept nogil:
-    """Sum in place; 1 if that fails, which the grower remembers. Nothing else in the growth of a tree can fail."""
-    with gil:
-        try:
-            comm, sure, array = (<Grower> grower).comm, (<Grower> grower).is_begun, np.asarray(<pmb_sum[:n]> numbers)
-            if lengths == NULL:
-                comm.sum(array, sure=sure)
-            else:
-                comm.sum_scatter(array, np.array(<const int64_t[:comm.size]> lengths), sure=sure)
-            (<Grower> grower).is_begun = True
-        except BaseException as error:
-            (<Grower> grower).error = error
-            return 1
-        return 0
-
 
 # Number of columns whose histograms are filled together. Sparse features are looked up if at most 1 in FEW is searched.
 GROUP, FEW = PMB_GROUP, PMB_VT_FEW
@@ -153,9 +133,8 @@ cdef class Grower:
     """
 
     cdef pmb_vt_state w
-    cdef pmb_vt_workers workers
-    cdef object kept, rows, leaf_of_row, set_start, least, comm, error, paid, places
-    cdef bint is_begun  # whether workers have met in this tree
+    cdef Workers workers
+    cdef object kept, rows, leaf_of_row, set_start, least, paid, places
 
     def __cinit__(self, data, int n_classes, int lanes, int blocks, int max_leaves, int max_depth, int64_t least,
                   int take, int n_threads, double min_share=0, double share=1, pool=None,
@@ -170,12 +149,9 @@ cdef class Grower:
         cells = np.column_stack((used, np.diff(cell_ptr)[used])).astype(np.int32)
         if data.n_lanes and len(entries):
             raise ValueError("columns have codes or sparse entries, not some of them one and some the other")
-        self.comm = comm
         if comm is not None:
-            self.workers.add_up, self.workers.grower = sum_over_workers, <void *> self
-            self.workers.n_workers, self.workers.rank = comm.size, comm.rank
-            self.workers.scattered = min(comm.scattered, 1 << 62)
-            w.workers = &self.workers
+            self.workers = Workers(comm)
+            w.workers = &self.workers.calls
         sizes = np.where(data.lane < 0, data.n_bins + data.has_missing, 0)
         cell_feature = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
         usual_code, unusual_rows = _usual_codes(data, comm is not None)
@@ -273,14 +249,14 @@ cdef class Grower:
             raise ValueError(f"A has {A.shape[0]} blocks of gradients; this grower needs {self.w.data.blocks}")
         self.w.grower.min_gain, self.w.data.level_cost = min_gain, level_cost
         self.w.data.row_error, self.w.data.rows_per_weight = row_error, rows_per_weight
-        self.is_begun = False
-        self.workers.failed = 0
+        if self.workers is not None:
+            self.workers.begin()
         with nogil:
             n_splits = pmb_vt_grow(&self.w, data, root_key)
             if n_splits and min_subtree_gain > 0:
                 n_splits = pmb_prune(&self.w.grower, min_subtree_gain)
-        if self.workers.failed:
-            raise self.error
+        if self.workers is not None:
+            self.workers.check()
         cdef int32_t[:, ::1] lists = np.empty((3, 2 * n_splits + 2), dtype=np.int32)
         right = np.empty(n_splits + 1, dtype=np.int32)
         leaf_start = np.empty(n_splits + 2, dtype=np.int64)

@@ -15,25 +15,10 @@
 #define PMB_VT_SCORE ((int)(sizeof(double) / sizeof(pmb_sum)))
 #define PMB_VT_RECORD (PMB_VT_SCORE + 2)
 
-/* The workers that rows are divided among, and the hook by which a grower gets the sums of all of them. */
-typedef struct pmb_vt_workers {
-    /* Adds up n numbers of all workers, in place, or only this worker's part where the parts have lengths; not 0 where that
-     * fails. */
-    int (*add_up)(void *grower, pmb_sum *numbers, int64_t n, const int64_t *lengths);
-    void *grower;
-    int32_t n_workers, rank;
-    int32_t failed;    /* 1: the hook has failed, and nothing is split any more */
-    int64_t scattered; /* bytes from which on a message goes in parts */
-    pmb_sum *message;  /* histograms, to be added up */
-    pmb_sum *records;  /* splits that were found, to be exchanged */
-    int64_t *lengths;  /* (n_workers,) parts of a message */
-} pmb_vt_workers;
-
-/* Call the hook after n numbers have been filled from the rows here. One worker has the sums of all. */
-PMB_STATIC void pmb_vt_add_up(pmb_vt_state *w, pmb_sum *numbers, int64_t n,
+/* Add up n numbers of all workers, see pmb_add_up. */
+PMB_INLINE void pmb_vt_add_up(pmb_vt_state *w, pmb_sum *numbers, int64_t n,
                               const int64_t *lengths) {
-    pmb_vt_workers *all = w->workers;
-    if (all && n && !all->failed) all->failed = all->add_up(all->grower, numbers, n, lengths);
+    pmb_add_up(w->workers, numbers, n, (int)sizeof(pmb_sum), lengths);
 }
 
 /* Rows of all workers. */
@@ -56,7 +41,7 @@ PMB_INLINE int64_t pmb_vt_sent(const pmb_vt_state *w, const pmb_vt_node_search *
 PMB_STATIC void pmb_vt_fill_sent(const pmb_vt_state *w, const pmb_vt_task *task,
                                  pmb_vt_scratch *s) {
     const pmb_vt_node_search *p = w->searches + task->search;
-    pmb_sum *to = w->workers->message + task->entry;
+    pmb_sum *to = w->messages.histograms + task->entry;
     pmb_vt_group q;
     pmb_vt_group_of(w, p, task->first, 0, &q);
     for (int b = 0; b < w->data.blocks; b++) {
@@ -84,7 +69,7 @@ PMB_STATIC void pmb_vt_scan_sent(const pmb_vt_state *w, const pmb_vt_task *task,
     int64_t of_block = pmb_vt_sent(w, p, task->first, task->first + q.n);
     for (int pass = 0; pass < data->blocks; pass++) {
         int b = pmb_vt_block(data, pass);
-        const pmb_sum *from = w->workers->message + task->entry + b * of_block;
+        const pmb_sum *from = w->messages.histograms + task->entry + b * of_block;
         for (int j = 0; j < q.n; j++) {
             int64_t n = (int64_t)data->columns.lane_cells[q.lanes[j]] * data->lanes;
             memcpy(s->hist + q.base[j] * data->lanes, from, sizeof(pmb_sum) * (size_t)n);
@@ -134,11 +119,11 @@ PMB_STATIC int32_t pmb_vt_together(const pmb_vt_state *w) {
 /* Parts of a message of so many numbers for all workers, in whole tasks; [first, last) are those of this one. */
 PMB_STATIC void pmb_vt_share(pmb_vt_state *w, int n_tasks, int64_t size, int *first, int *last) {
     int64_t begin = 0;
-    memset(w->workers->lengths, 0, sizeof(int64_t) * (size_t)w->workers->n_workers);
+    memset(w->messages.lengths, 0, sizeof(int64_t) * (size_t)w->workers->n_workers);
     for (int t = 0; t < n_tasks; t++) {
         int64_t count = (t + 1 < n_tasks ? w->tasks[t + 1].entry : size) - w->tasks[t].entry;
         int owner = pmb_owner(w->tasks[t].entry, count, size, w->workers->n_workers);
-        w->workers->lengths[owner] += count;
+        w->messages.lengths[owner] += count;
         *first += owner < w->workers->rank;
         *last = owner <= w->workers->rank ? t + 1 : *last;
         begin += owner < w->workers->rank ? count : 0;
@@ -150,7 +135,7 @@ PMB_STATIC void pmb_vt_share(pmb_vt_state *w, int n_tasks, int64_t size, int *fi
  * feature that nobody has found a split for, or that another worker scans, has zeros. */
 PMB_STATIC int64_t pmb_vt_record(const pmb_vt_state *w, int n_searches, int back) {
     const pmb_vt_data *data = &w->data;
-    pmb_sum *to = w->workers->records;
+    pmb_sum *to = w->messages.records;
     for (int c = 0; c < n_searches; c++) {
         const pmb_vt_node_search *p = w->searches + c;
         for (int32_t j = 0; p->node >= 0 && j < p->n_features; j++) {
@@ -173,7 +158,7 @@ PMB_STATIC int64_t pmb_vt_record(const pmb_vt_state *w, int n_searches, int back
             to += PMB_VT_RECORD + size / sizeof(pmb_sum);
         }
     }
-    return to - w->workers->records;
+    return to - w->messages.records;
 }
 
 /* Histograms of the prepared searches, of the rows of all workers, and their best splits. */
@@ -186,12 +171,12 @@ PMB_STATIC void pmb_vt_evaluate_all(pmb_vt_state *w, int n_searches, int threads
         pmb_vt_share(w, n_tasks, size, &first, &last);
     else
         last = n_tasks;
-    pmb_vt_add_up(w, w->workers->message, size, shared ? w->workers->lengths : NULL);
+    pmb_vt_add_up(w, w->messages.histograms, size, shared ? w->messages.lengths : NULL);
     if (w->workers->failed) return;
     PMB_SHARED(threads, last - first,
                pmb_vt_scan_sent(w, w->tasks + first + t, w->scratch + PMB_THREAD()));
     if (!shared) return;
-    pmb_vt_add_up(w, w->workers->records, pmb_vt_record(w, n_searches, 0), NULL);
+    pmb_vt_add_up(w, w->messages.records, pmb_vt_record(w, n_searches, 0), NULL);
     if (!w->workers->failed) pmb_vt_record(w, n_searches, 1);
 }
 
@@ -232,18 +217,18 @@ PMB_STATIC int pmb_vt_messages_new(pmb_vt_state *w) {
     size_t d = (size_t)w->data.columns.n_features,
            take = (size_t)w->options.n_drawn < d ? (size_t)w->options.n_drawn : d;
     size_t places = 2 * (size_t)pmb_vt_together(w);
-    w->workers->message =
+    w->messages.histograms =
         malloc(sizeof(pmb_sum) * (size_t)(pmb_vt_together(w) * pmb_vt_children_size(w)));
-    w->workers->records = malloc(
+    w->messages.records = malloc(
         sizeof(pmb_sum) * (places * (PMB_VT_RECORD * take + 2 * (size_t)w->data.set_words) + 1));
-    w->workers->lengths = malloc(sizeof(int64_t) * (size_t)w->workers->n_workers);
-    return w->workers->message && w->workers->records && w->workers->lengths;
+    w->messages.lengths = malloc(sizeof(int64_t) * (size_t)w->workers->n_workers);
+    return w->messages.histograms && w->messages.records && w->messages.lengths;
 }
 
-PMB_STATIC void pmb_vt_messages_free(pmb_vt_workers *workers) {
-    free(workers->message);
-    free(workers->records);
-    free(workers->lengths);
+PMB_STATIC void pmb_vt_messages_free(pmb_vt_messages *messages) {
+    free(messages->histograms);
+    free(messages->records);
+    free(messages->lengths);
 }
 
 #endif

@@ -45,6 +45,13 @@ def together(data, counted, max_leaves):
     return max(1, min(TOGETHER, int(STEP_BYTES / each)))
 
 
+def step_options(data, counted, max_leaves):
+    """Options of the kernel's grower for rows that are divided among workers."""
+    if data.comm.size == 1:
+        return {}
+    return {"comm": data.comm, "together": together(data, counted, max_leaves)}
+
+
 class ClassTrees:
     """Scores F (K, m) of the training rows, their gradients, and regression trees grown on these.
 
@@ -108,22 +115,19 @@ class ClassTrees:
             l2=l2,
             min_hessian=min_hessian_leaf,
             min_gain=min_gain,
-            divided=data.comm.size > 1,
             least_levels=levels,
             count_bits=units.count_bits,
             h_error=0.0
             if h_is_weight and units.uniform
             else 1.0,  # equal weights are whole units; h needs an error of at least one
             weight=data.whole_weight,
+            **step_options(data, counted, max_leaves),
         )
         self.weight = units.weight
         heaviest = 1.0 if units.uniform else data.weight_ends[1]
         self.total = float(data.total_rows) if units.uniform else data.total_weight
         self._units = units_in_parts(1.001 * LARGEST_GRADIENT * heaviest, data.total_rows)
         self._loss_units = units_in_parts(LARGEST_LOSS * heaviest, data.total_rows)
-        self._step = {}
-        if data.comm.size > 1:
-            self._step = {"comm": data.comm, "together": together(data, counted, max_leaves)}
         K = data.n_classes
         m = data.n_rows
         self.F, self.S = data.zeros((K, m), np.float64), data.zeros((K, m), data.dtype)
@@ -243,7 +247,6 @@ class ClassTrees:
             LARGEST_STEP,
             self._grown,
             level_cost=self._level_cost(sum_h),
-            **self._step,
         )
         return self._grown
 

@@ -8,7 +8,7 @@ from pymcboost._kernels import classwise_trees as _trees
 from pymcboost._kernels.exact import units_of
 from pymcboost.data.rows import TIE
 from pymcboost.data.tree_data import Grown, Quantiser
-from pymcboost.learners.class_trees import together
+from pymcboost.learners.class_trees import step_options
 from pymcboost.learners.levels import least_levels
 
 
@@ -185,12 +185,6 @@ class SharedTree(_EdgeTrees):
         self._min_samples_category = min_samples_category
         super().__init__(data, max_leaves, max_depth, n_threads)
         self._h = data.zeros(data.n_rows, np.int8)
-        self._workers = {}
-        if data.comm.size > 1:
-            self._workers = {
-                "comm": data.comm,
-                "together": together(data, counts_for(data), max_leaves),
-            }
 
     def _grower_options(self):
         units = self._units
@@ -202,13 +196,17 @@ class SharedTree(_EdgeTrees):
             most=self._min_samples_category,
             bound_scale=self.data.bound_scale,
         )
-        return {"least_levels": levels, "divided": self.data.comm.size > 1}
+        max_leaves = self._limits[0]
+        return {
+            "least_levels": levels,
+            **step_options(self.data, counts_for(self.data), max_leaves),
+        }
 
     def _sums(self, gradient):
         if not self.data.exact:
             return {}
         _, size, n_nonzero = sizes_of(self.data, gradient, self.n_columns, self.n_threads)
-        return {"size": size, "there": n_nonzero, **self._workers}
+        return {"size": size, "there": n_nonzero}
 
     def fit(self, gradient):
         """Find the best tree for ``gradient`` (n_blocks, m, lanes); None if no tree has a positive edge."""

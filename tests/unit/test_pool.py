@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from c.build import build
 
 import pymcboost
+from pymcboost._kernels import exact
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "pool.c"
 KERNELS = Path(pymcboost.__file__).parent / "_kernels"
@@ -74,7 +75,8 @@ def nasty(m, seed):
 
 
 @pytest.mark.parametrize(
-    "case", ["drawn", "all", "few columns", "weights", "categories", "sparse", "constraint"]
+    "case",
+    ["drawn", "all", "few columns", "weights", "categories", "sparse", "constraint", "many rows"],
 )
 def test_large_nodes_and_small_ones_have_the_bytes_of_one_thread(case, monkeypatch):
     """As many rows as nodes need that all threads part, fill in shares, move, and split side by side."""
@@ -88,7 +90,10 @@ def test_large_nodes_and_small_ones_have_the_bytes_of_one_thread(case, monkeypat
         "categories": {"categorical_features": [6]},
         "sparse": {},
         "constraint": {"monotonic_cst": {0: (1, 1)}},
+        "many rows": {},
     }[case]
+    if case == "many rows":  # sums of 64 bits
+        monkeypatch.setattr(exact, "WIDE_ROWS", 0)
     if case == "constraint":
         y = (y > 1).astype(int)
     if case == "sparse":
