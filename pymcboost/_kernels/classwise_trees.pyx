@@ -5,7 +5,6 @@ Gradients are rounded to integers and summed exactly (see ``classwise_histograms
 number of threads nor on the order of summation. The C functions are declared in ``classwise_trees.pxd``.
 """
 
-from cython.parallel cimport prange
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free
 
@@ -381,22 +380,39 @@ cdef object edge_jobs(const real[:, :, ::1] A, int n):
     return room
 
 
+# Columns of a gradient with m rows. edge_top_piece sets values, edge_size_piece sums in units: OUT (n,) of the columns.
+cdef struct Edges:
+    pmb_edge_job *job
+    int64_t m, n
+    const double *units
+    double *top
+    int64_t *sums  # (2, n)
+
+
+cdef void edge_top_piece(void *what, int64_t r, int thread) noexcept nogil:
+    cdef const Edges *p = <const Edges *> what
+    p.top[r] = pmb_edge_top(p.job + r, p.m)
+
+
+cdef void edge_size_piece(void *what, int64_t r, int thread) noexcept nogil:
+    cdef const Edges *p = <const Edges *> what
+    p.sums[p.n + r] = 0
+    p.sums[r] = pmb_edge_size(p.job + r, p.m, 1 / p.units[r], &p.sums[p.n + r])
+
+
 def edge_tops(const real[:, :, ::1] A, double[::1] top, int n_threads):
     """Largest abs(a) of the columns (n,) of a gradient (n_blocks, m, lanes)."""
-    cdef int r, n = <int> top.shape[0]
-    cdef int64_t m = A.shape[1]
-    room = edge_jobs(A, n)
-    cdef pmb_edge_job *job = <pmb_edge_job *> address(room)
-    for r in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=1):
-        top[r] = pmb_edge_top(&job[r], m)
+    cdef Edges p
+    room = edge_jobs(A, <int> top.shape[0])
+    p.job, p.m, p.n, p.top = <pmb_edge_job *> address(room), A.shape[1], top.shape[0], &top[0]
+    with nogil:
+        run(n_threads, p.n, edge_top_piece, &p)
 
 
 def edge_sizes(const real[:, :, ::1] A, const double[::1] unit, int64_t[:, ::1] sums, int n_threads):
     """Sums of abs(a) of the columns in their units, row by row rounded, and their rows with a != 0: sums (2, n)."""
-    cdef int r, n = <int> unit.shape[0]
-    cdef int64_t m = A.shape[1]
-    room = edge_jobs(A, n)
-    cdef pmb_edge_job *job = <pmb_edge_job *> address(room)
-    for r in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=1):
-        sums[1, r] = 0
-        sums[0, r] = pmb_edge_size(&job[r], m, 1 / unit[r], &sums[1, r])
+    cdef Edges p
+    room = edge_jobs(A, <int> unit.shape[0])
+    p.job, p.m, p.n, p.units, p.sums = <pmb_edge_job *> address(room), A.shape[1], unit.shape[0], &unit[0], &sums[0, 0]
+    with nogil:
+        run(n_threads, p.n, edge_size_piece, &p)

@@ -7,8 +7,9 @@ A gradient (n_blocks, m, lanes) is rounded to units once, to int32 or to whole f
 keep every sum exact. The histograms of all slots lie one below the other, a row for each bin: (bins, columns).
 """
 
-from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from pymcboost._kernels.pool cimport run
 
 cdef extern from "stump_histograms.h" nogil:
     void pmb_rounded(int is_double, int is_narrow, const void *a, int64_t n, double by, void *to)
@@ -28,14 +29,81 @@ ctypedef fused cell:
     double
 
 
+cdef enum:
+    ROUNDED = 1 << 16  # numbers of a piece
+
+
+# A gradient, and where its histograms go. A piece is ROUNDED numbers, a tile, or a list.
+cdef struct Histograms:
+    int is_double, is_narrow, lanes, n_blocks  # is_double: of the gradient that is rounded; is_narrow: cells are int32
+    int64_t m, size, tile_bytes, width, scratch_bytes
+    double by
+    const char *A
+    const char *G     # (n_blocks, m, lanes) cells
+    const char *sums  # (n_blocks, lanes) cells
+    const uint8_t *codes
+    const int32_t *byte_cells
+    const int32_t *byte_ptr
+    const int32_t *slot_stride
+    const int32_t *slot_bins
+    const int64_t *at
+    const int64_t *ptr
+    const int32_t *rows
+    const int32_t *mode
+    const int32_t *bins
+    uint8_t *scratch  # (threads, scratch_bytes)
+    char *out
+
+
+cdef inline int64_t cell_bytes(const Histograms *p) noexcept nogil:
+    return sizeof(int32_t) if p.is_narrow else sizeof(double)
+
+
+cdef void rounded_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Histograms *p = <const Histograms *> what
+    cdef int64_t first = j * ROUNDED, real_bytes = sizeof(double) if p.is_double else sizeof(float)
+    pmb_rounded(p.is_double, p.is_narrow, p.A + first * real_bytes, min(<int64_t> ROUNDED, p.size - first), p.by,
+                p.out + first * cell_bytes(p))
+
+
+cdef void tile_piece(void *what, int64_t g, int thread) noexcept nogil:
+    cdef const Histograms *p = <const Histograms *> what
+    cdef int64_t block_bytes = p.m * p.lanes * cell_bytes(p)
+    cdef int b
+    for b in range(p.n_blocks):
+        pmb_tile_cells(p.is_narrow, p.lanes, p.codes + g * p.tile_bytes, p.m, p.G + b * block_bytes, p.byte_cells + 4 * g,
+                       p.byte_ptr + 4 * g, p.slot_stride, p.slot_bins, p.at, p.width, b * p.lanes,
+                       p.scratch + thread * p.scratch_bytes, p.out)
+
+
+cdef void list_piece(void *what, int64_t s, int thread) noexcept nogil:
+    cdef const Histograms *p = <const Histograms *> what
+    cdef int64_t lane_bytes = p.lanes * cell_bytes(p), first = p.ptr[s]
+    cdef int b
+    for b in range(p.n_blocks):
+        pmb_list_cells(p.is_narrow, p.lanes, p.rows + first, p.codes + first, p.ptr[s + 1] - first,
+                       p.G + b * p.m * lane_bytes, p.sums + b * lane_bytes, p.mode[s], p.bins[s], p.width, b * p.lanes,
+                       p.scratch + thread * p.scratch_bytes, p.out + p.at[s] * p.width * cell_bytes(p))
+
+
+cdef Histograms histograms_of(const cell[:, :, ::1] G, const int64_t[::1] at, uint8_t[:, ::1] scratch,
+                              cell[:, ::1] out):
+    cdef Histograms p
+    p.is_narrow = cell is int32_t
+    p.n_blocks, p.m, p.lanes = <int> G.shape[0], G.shape[1], <int> G.shape[2]
+    p.G, p.at, p.width, p.out = <const char *> &G[0, 0, 0], &at[0], out.shape[1], <char *> &out[0, 0]
+    p.scratch, p.scratch_bytes = &scratch[0, 0], scratch.shape[1]
+    return p
+
+
 def rounded(const real[:, :, ::1] A, double by, cell[:, :, ::1] out, int n_threads):
     """A times ``by``, rounded to integers: magnitudes below 2^31 for int32, below 2^51 for float64."""
-    cdef int is_double = real is double, is_narrow = cell is int32_t
-    cdef int64_t j, step = 1 << 16, size = A.shape[0] * A.shape[1] * A.shape[2]
-    cdef const real *a = &A[0, 0, 0]
-    cdef cell *to = &out[0, 0, 0]
-    for j in prange((size + step - 1) // step, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_rounded(is_double, is_narrow, a + j * step, min(step, size - j * step), by, to + j * step)
+    cdef Histograms p
+    p.is_double, p.is_narrow, p.by = real is double, cell is int32_t, by
+    p.size = A.shape[0] * A.shape[1] * A.shape[2]
+    p.A, p.out = <const char *> &A[0, 0, 0], <char *> &out[0, 0, 0]
+    with nogil:
+        run(n_threads, (p.size + ROUNDED - 1) // ROUNDED, rounded_piece, &p)
 
 
 def totals(const cell[:, :, ::1] G, cell[:, ::1] out):
@@ -60,13 +128,14 @@ def fill_tiles(const cell[:, :, ::1] G, const uint8_t[:, :, ::1] tiles, const in
     scratch : from ``stumps.new_scratch``
     out : OUT (rows, columns), those rows
     """
-    cdef int64_t g, b, m = G.shape[1], width = out.shape[1]
-    cdef int lanes = <int> G.shape[2], is_narrow = cell is int32_t
-    for g in prange(tiles.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic"):
-        for b in range(G.shape[0]):
-            pmb_tile_cells(is_narrow, lanes, &tiles[g, 0, 0], m, &G[b, 0, 0], &byte_cells[4 * g], &byte_ptr[4 * g],
-                           &slot_stride[0], &slot_bins[0], &at[0], width, <int> b * lanes, &scratch[threadid(), 0],
-                           &out[0, 0])
+    cdef Histograms p = histograms_of(G, at, scratch, out)
+    if not tiles.shape[0]:
+        return
+    p.codes, p.tile_bytes = &tiles[0, 0, 0], tiles.shape[1] * tiles.shape[2]
+    p.byte_cells, p.byte_ptr = &byte_cells[0], &byte_ptr[0]
+    p.slot_stride, p.slot_bins = &slot_stride[0], &slot_bins[0]
+    with nogil:
+        run(n_threads, tiles.shape[0], tile_piece, &p)
 
 
 def fill_lists(const cell[:, :, ::1] G, const cell[:, ::1] sums, const int64_t[::1] ptr, const int32_t[::1] rows,
@@ -80,12 +149,11 @@ def fill_lists(const cell[:, :, ::1] G, const cell[:, ::1] sums, const int64_t[:
     ptr, rows, codes, mode, bins : IN as in ``stumps.search_lists``
     G, at, scratch, out : as in `fill_tiles`
     """
-    cdef int64_t s, b, width = out.shape[1]
-    cdef int lanes = <int> G.shape[2], is_narrow = cell is int32_t
-    cdef const int32_t *rows_at = &rows[0] if rows.shape[0] else NULL
-    cdef const uint8_t *codes_at = &codes[0] if codes.shape[0] else NULL
-    for s in prange(ptr.shape[0] - 1, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=4):
-        for b in range(G.shape[0]):
-            pmb_list_cells(is_narrow, lanes, rows_at + ptr[s], codes_at + ptr[s], ptr[s + 1] - ptr[s], &G[b, 0, 0],
-                           &sums[b, 0], mode[s], bins[s], width, <int> b * lanes, &scratch[threadid(), 0],
-                           &out[at[s], 0])
+    cdef Histograms p = histograms_of(G, at, scratch, out)
+    if ptr.shape[0] < 2:
+        return
+    p.sums, p.ptr, p.mode, p.bins = <const char *> &sums[0, 0], &ptr[0], &mode[0], &bins[0]
+    p.rows = &rows[0] if rows.shape[0] else NULL
+    p.codes = &codes[0] if codes.shape[0] else NULL
+    with nogil:
+        run(n_threads, ptr.shape[0] - 1, list_piece, &p)
