@@ -108,6 +108,8 @@ def main(kind, *options):
     if kind == "thread" and shutil.which("setarch"):
         command = ["setarch", "-R", *command]  # ThreadSanitizer needs addresses of its own
     status = subprocess.run(command, env=environment(kind, home), cwd=ROOT).returncode
+    if status < 0:
+        print(f"the tests ended early, with signal {-status}")
     reports = sorted((home / "reports").iterdir())
     for report in reports:
         print(report, report.read_text(errors="replace"), sep="\n")
