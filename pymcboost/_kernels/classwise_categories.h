@@ -80,10 +80,10 @@ PMB_STATIC int32_t pmb_order_levels(const pmb_columns *c, const pmb_level_data *
 PMB_STATIC pmb_split pmb_scan_levels(const pmb_columns *c, const pmb_level_data *data, int f,
                                      const int64_t *cells, int rows, pmb_sums total,
                                      const pmb_cw_options *options, const pmb_limits *q,
-                                     const pmb_level_scratch *scratch, uint64_t *set) {
+                                     const pmb_level_scratch *scratch, int thread, uint64_t *set) {
     int words = options->cell_words;
-    pmb_level *level = scratch->level + PMB_THREAD() * scratch->most;
-    uint64_t *key = scratch->key + PMB_THREAD() * 2 * scratch->most;
+    pmb_level *level = scratch->level + thread * scratch->most;
+    uint64_t *key = scratch->key + thread * 2 * scratch->most;
     pmb_split best = {-1, f, 0, 0, {0, 0, 0}, set, 0};
     pmb_sums left = {0, 0, 0}, missing = {0, 0, 0};
     int32_t n = pmb_order_levels(c, data, f, cells, options, level, key), cut = -1, n_in_parts = 0;

@@ -25,16 +25,53 @@ PMB_STATIC void pmb_cw_find_splits_of_few(pmb_cw_state *w, const pmb_cw_search *
         if (!(side ? search->want_sibling : search->want_filled)) continue;
         const uint8_t *chosen = pmb_cw_features(w, node_index, side);
         pmb_fill_chosen(w, node_index, side, w->hist);
-        pmb_scan_part(w, 0, w->hist, w->stats[node_index].sums, chosen, side,
+        pmb_scan_part(w, 0, w->hist, w->stats[node_index].sums, chosen, side, 0,
                       w->best_of_part + side);
         pmb_cw_choose(w, node_index, side, 1);
     }
 }
 
+/* A search whose histograms are made tile by tile. */
+typedef struct {
+    const pmb_cw_state *w;
+    const pmb_cw_search *search;
+    const uint8_t *of_filled, *of_sibling; /* features that may be split on */
+    int64_t begin;                         /* first of the gathered rows */
+} pmb_cw_tiles;
+
+/* Fill and scan a tile for both nodes. It is scanned right after it is filled, while it is in the cache. Where histograms are
+ * kept, the sibling's slot holds the parent's, and those of `filled` are taken off. */
+PMB_STATIC void pmb_cw_tile_piece(void *what, int64_t t, int thread) {
+    const pmb_cw_tiles *tiles = what;
+    const pmb_cw_state *w = tiles->w;
+    const pmb_cw_search *search = tiles->search;
+    const pmb_cw_data *data = w->data;
+    int32_t filled = search->filled, sibling = search->sibling, tile = (int32_t)t;
+    int is_kept = w->options->keep_histograms;
+    int64_t words = w->options->cell_words, first_word = words * data->tile_cell[t],
+            n_words = words * data->tile_cell[t + 1] - first_word,
+            all = words * data->tile_cell[data->n_tiles + 1];
+    pmb_split *best = w->best_of_part + 2 * t;
+    int64_t *hist = w->hist + (is_kept ? w->stats[filled].slot * all + first_word : first_word);
+    pmb_cw_fill(w, tile, filled, w->stats[filled].sums, tiles->begin, hist);
+    if (search->want_filled)
+        pmb_scan_part(w, tile, hist, w->stats[filled].sums, tiles->of_filled, 0, thread, best);
+    if (sibling < 0) return;
+    if (is_kept) {
+        int64_t *sibling_hist = w->hist + w->stats[sibling].slot * all + first_word;
+        pmb_take_off(sibling_hist, hist, n_words);
+        hist = sibling_hist;
+    } else if (search->want_sibling) {
+        pmb_cw_fill(w, tile, sibling, w->stats[sibling].sums, tiles->begin, hist);
+    }
+    if (search->want_sibling)
+        pmb_scan_part(w, tile, hist, w->stats[sibling].sums, tiles->of_sibling, 1, thread,
+                      best + 1);
+}
+
 /* Find the best splits of node `filled` and, if it is >= 0, of its sibling, whose rows lie beside its own. The cells of
- * `filled` are made from its rows. Where histograms are kept, the sibling's slot holds the parent's, and they are taken off.
- * A part is scanned right after it is filled, while it is in the cache. Where the parent has no histogram, or that is
- * faster, drawn features are looked at one by one. */
+ * `filled` are made from its rows. Where the parent has no histogram, or that is faster, drawn features are looked at one
+ * by one. */
 PMB_STATIC void pmb_cw_find_splits(pmb_cw_state *w, const pmb_cw_search *search,
                                    int parent_has_none) {
     const pmb_cw_data *data = w->data;
@@ -48,41 +85,12 @@ PMB_STATIC void pmb_cw_find_splits(pmb_cw_state *w, const pmb_cw_search *search,
         pmb_cw_find_splits_of_drawn(w, search);
         return;
     }
-    int parts = data->n_tiles + (data->row_ptr != NULL), words = options->cell_words,
-        pooled = options->keep_histograms && sibling >= 0;
-    int64_t all = (int64_t)words * data->tile_cell[data->n_tiles + 1],
-            begin = pmb_cw_lay_out(w, search);
-    const uint8_t *of_filled = search->want_filled ? pmb_cw_features(w, filled, 0) : NULL;
-    const uint8_t *of_sibling = search->want_sibling ? pmb_cw_features(w, sibling, 1) : NULL;
-    int threads =
-        options->threads > 1 && w->grower.nodes[filled].n * data->n_tiles > PMB_SHARED_WORK
-            ? options->threads
-            : 1;
-    (void)threads;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
-#endif
-    for (int t = 0; t < parts; t++) {
-        int64_t first_word = words * data->tile_cell[t],
-                n_words = words * data->tile_cell[t + 1] - first_word;
-        int64_t *hist =
-            w->hist +
-            (options->keep_histograms ? w->stats[filled].slot * all + first_word : first_word);
-        pmb_cw_fill(w, t, filled, w->stats[filled].sums, begin, hist);
-        if (search->want_filled)
-            pmb_scan_part(w, t, hist, w->stats[filled].sums, of_filled, 0, w->best_of_part + 2 * t);
-        if (sibling < 0) continue;
-        if (pooled) {
-            int64_t *sibling_hist = w->hist + w->stats[sibling].slot * all + first_word;
-            pmb_take_off(sibling_hist, hist, n_words);
-            hist = sibling_hist;
-        } else if (search->want_sibling) {
-            pmb_cw_fill(w, t, sibling, w->stats[sibling].sums, begin, hist);
-        }
-        if (search->want_sibling)
-            pmb_scan_part(w, t, hist, w->stats[sibling].sums, of_sibling, 1,
-                          w->best_of_part + 2 * t + 1);
-    }
+    int parts = data->n_tiles + (data->row_ptr != NULL);
+    pmb_cw_tiles tiles = {w, search, NULL, NULL, pmb_cw_lay_out(w, search)};
+    if (search->want_filled) tiles.of_filled = pmb_cw_features(w, filled, 0);
+    if (search->want_sibling) tiles.of_sibling = pmb_cw_features(w, sibling, 1);
+    int is_large = w->grower.nodes[filled].n * data->n_tiles > PMB_SHARED_WORK;
+    options->pool->run(is_large ? options->threads : 1, parts, pmb_cw_tile_piece, &tiles);
     if (search->want_filled) pmb_cw_choose(w, filled, 0, parts);
     if (search->want_sibling) pmb_cw_choose(w, sibling, 1, parts);
 }

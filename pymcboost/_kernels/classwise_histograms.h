@@ -194,9 +194,9 @@ PMB_INLINE void pmb_fill_part(const pmb_cw_data *data, const pmb_cw_options *opt
 }
 
 /* Best split on the features of one tile, or on the sparse ones. active: by feature, NULL for all; side: which of the two
- * nodes that are searched together it is. */
+ * nodes that are searched together it is. thread: of those of the tree. */
 PMB_STATIC void pmb_scan_part(const pmb_cw_state *w, int tile, int64_t *hist, pmb_sums total,
-                              const uint8_t *active, int side, pmb_split *best) {
+                              const uint8_t *active, int side, int thread, pmb_split *best) {
     const pmb_cw_data *data = w->data;
     const pmb_cw_options *options = w->options;
     const pmb_limits *q = &w->limits;
@@ -225,8 +225,9 @@ PMB_STATIC void pmb_scan_part(const pmb_cw_state *w, int tile, int64_t *hist, pm
             if (data->levels.set_start && data->levels.set_start[f] >= 0) {
                 uint64_t *set =
                     w->sets + side * (int64_t)data->levels.set_words + data->levels.set_start[f];
-                pmb_split candidate = pmb_scan_levels(&data->columns, &data->levels, f, hist + k,
-                                                      rows, total, options, q, &w->scratch, set);
+                pmb_split candidate =
+                    pmb_scan_levels(&data->columns, &data->levels, f, hist + k, rows, total,
+                                    options, q, &w->scratch, thread, set);
                 if (!pmb_split_before(&data->columns, &candidate, best)) continue;
                 *best = candidate;
                 best_lane = -1;

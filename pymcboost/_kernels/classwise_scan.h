@@ -8,6 +8,7 @@
 #define PYMCBOOST_CLASSWISE_SCAN_H
 
 #include "grower.h"
+#include "team.h"
 
 /* Where all features are sparse and the leaves of a tree together draw at most this many times all of them, only the cells of
  * the drawn ones are filled. */
@@ -22,7 +23,8 @@ typedef struct {
     int32_t keep_histograms;
     /* 1: all features are sparse and few are drawn: only their cells are made */
     int32_t few_sparse;
-    int32_t threads;
+    int32_t threads; /* of a tree */
+    const pmb_pool_calls *pool;
     int32_t count_bits; /* of cells of two words: bits of n below h */
     /* weight on either side, in units, at least 1; it bounds h where cells have no count */
     int64_t least_n;

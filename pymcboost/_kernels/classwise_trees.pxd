@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from pymcboost._kernels.columns cimport pmb_columns
+from pymcboost._kernels.pool cimport pmb_pool_calls
 from pymcboost._kernels.workers cimport pmb_workers
 
 cdef extern from "classwise_trees.h" nogil:
@@ -36,6 +37,7 @@ cdef extern from "classwise_trees.h" nogil:
         int64_t total_weight
     ctypedef struct pmb_cw_options:
         int32_t edge, cell_words, keep_histograms, few_sparse, threads, count_bits
+        const pmb_pool_calls *pool
         int64_t least_n
         double min_share, l2, min_hessian, min_gain, h_error
         const uint8_t *active

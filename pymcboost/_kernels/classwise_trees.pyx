@@ -11,7 +11,7 @@ from libc.stdlib cimport calloc, free
 import numpy as np
 
 from pymcboost._kernels.columns cimport address, columns_of
-from pymcboost._kernels.pool cimport run
+from pymcboost._kernels.pool cimport run, the_pool
 from pymcboost._kernels.workers cimport Workers
 
 ctypedef fused real:
@@ -157,6 +157,7 @@ cdef class Grower:
         self.options.count_bits, self.options.h_error = count_bits, h_error
         self.options.l2, self.options.min_hessian, self.options.min_gain = l2, min_hessian, min_gain
         self.n_threads = n_threads
+        self.options.pool = the_pool()
         self.together = together
         if comm is not None:
             self.workers = Workers(comm)

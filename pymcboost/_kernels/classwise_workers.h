@@ -208,14 +208,14 @@ PMB_STATIC void pmb_cw_step_fill(pmb_cw_state *w, pmb_cw_step *step, int64_t *me
 /* Scan one part of the sums. */
 PMB_STATIC void pmb_cw_step_scan_part(const pmb_cw_state *w, const pmb_cw_step *step, int part,
                                       const uint8_t *of_filled, const uint8_t *of_sibling,
-                                      int64_t *message) {
+                                      int64_t *message, int thread) {
     const pmb_cw_search *search = &step->search;
     const int64_t words = w->options->cell_words, *cell = w->data->tile_cell;
     int64_t first = words * cell[part], n = words * cell[part + 1] - first,
             n_all = words * cell[w->data->n_tiles + 1];
     int64_t *sums = message + (step->first_word + pmb_cw_step_words(w, step, cell[part]));
     if (search->want_filled)
-        pmb_scan_part(w, part, sums, w->stats[search->filled].sums, of_filled, 0,
+        pmb_scan_part(w, part, sums, w->stats[search->filled].sums, of_filled, 0, thread,
                       w->best_of_part + 2 * part);
     if (w->options->keep_histograms)
         memcpy(w->hist + w->stats[search->filled].slot * n_all + first, sums,
@@ -228,7 +228,7 @@ PMB_STATIC void pmb_cw_step_scan_part(const pmb_cw_state *w, const pmb_cw_step *
     } else {
         sums += n;
     }
-    pmb_scan_part(w, part, sums, w->stats[search->sibling].sums, of_sibling, 1,
+    pmb_scan_part(w, part, sums, w->stats[search->sibling].sums, of_sibling, 1, thread,
                   w->best_of_part + 2 * part + 1);
 }
 
@@ -245,7 +245,7 @@ PMB_STATIC void pmb_cw_step_scan(pmb_cw_state *w, const pmb_cw_step *step, int64
 #pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
 #endif
     for (int t = step->first_tile; t < step->end_tile; t++)
-        pmb_cw_step_scan_part(w, step, t, of_filled, of_sibling, message);
+        pmb_cw_step_scan_part(w, step, t, of_filled, of_sibling, message, PMB_THREAD());
 }
 
 /* Copy what is found in a tile for one of the two nodes to a record of zeros, or from it. */
