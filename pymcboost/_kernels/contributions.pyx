@@ -5,7 +5,6 @@ A row costs the leaves of a tree times the features of their paths times the cla
 classes, the coefficients, is computed for many rows at once.
 """
 
-from cython.parallel cimport parallel, prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memset
@@ -16,6 +15,7 @@ from .contributions_trees cimport (PMB_SHAP_ROWS, PMB_SHAP_FEATURES, PMB_SHAP_SH
                                    pmb_shap_subtree, pmb_shap_all_bits, pmb_shap_in_tiles, pmb_shap_make_tables,
                                    pmb_shap_row_patterns, pmb_shap_put_values, pmb_shap_untouched, pmb_shap_table_size,
                                    pmb_shap_tables, pmb_shap_trees,)
+from .pool cimport run
 
 import math
 
@@ -27,6 +27,29 @@ MOST_FEATURES = int(PMB_SHAP_FEATURES)
 MOST_IN_BATCH = 1 << 17
 # Numbers in the tables of patterns that are made once for all rows (16 MiB). Larger ones are made for each block.
 MOST_KEPT = 1 << 21
+# With fewer numbers than this in the tables, or in the sums over leaves, features and classes, one thread is faster.
+FEW_NUMBERS = 1 << 15
+
+
+# Rows that are explained; a piece is a block of them.
+cdef struct Rows:
+    void *explainer      # the Explainer, which outlives the call
+    const float *xt      # (features and what else is asked, m)
+    Py_ssize_t m
+    const int64_t *column
+    double *out          # (m, n_columns, K)
+    Py_ssize_t n_columns
+    Py_ssize_t fixed
+    const pmb_shap_untouched *rest
+    double *kept
+    Scratch **scratch    # of each thread
+
+
+# Tables that are made for all rows; a piece is a batch of trees.
+cdef struct Tables:
+    void *explainer
+    Py_ssize_t fixed
+    double *patterns
 
 
 cdef int compare(const void *a, const void *b) noexcept nogil:
@@ -328,16 +351,19 @@ cdef class Explainer:
         return make_scratch(self.most_splits + 1, self.depth + 1, self.most_leaves, self.largest * PMB_SHAP_STRIDE,
                             self.widest, self.longest, self.most_values * pmb_shap_in_tiles(self.K))
 
-    cdef void explain(self, const float[:, ::1] xt, Py_ssize_t row, Py_ssize_t n, const int64_t[::1] column,
-                      double[:, :, ::1] out, Py_ssize_t fixed, const pmb_shap_untouched *rest, double *kept,
-                      Scratch *s) noexcept nogil:
+    cdef void explain(self, const Rows *rows, Py_ssize_t row, Py_ssize_t n, Scratch *s) noexcept nogil:
+        """Add the Shapley values of the n rows from ``row`` on."""
         cdef:
-            Py_ssize_t b, i, t, leaves, before, all, K = self.K, width = self.width
+            Py_ssize_t b, i, t, leaves, before, all, K = self.K, width = self.width, step = rows.n_columns * K
+            double *out = rows.out + row * step
             double *to
             double *base
+            const pmb_shap_untouched *rest = rows.rest
+            double *kept = rows.kept
+            Py_ssize_t fixed = rows.fixed
             pmb_shap_tables tables = s.tables
         if rest != NULL and width < K:
-            memset(&out[row, 0, 0], 0, n * out.shape[1] * K * sizeof(double))
+            memset(out, 0, n * step * sizeof(double))
         for b in range(self.batches.shape[0] - 1):
             tables.made = kept != NULL
             if kept != NULL:
@@ -352,19 +378,19 @@ cdef class Explainer:
                 before += leaves
                 if leaves == 1:
                     continue
-                pmb_shap_row_patterns(&self.trees, t, &xt[0, row], xt.shape[1], n, s.stack, s.levels, s.pattern)
+                pmb_shap_row_patterns(&self.trees, t, rows.xt + row, rows.m, n, s.stack, s.levels, s.pattern)
                 if self.back.ratio != NULL:
                     pmb_shap_by_covers(&self.trees, t, &self.back, s.pattern, n, fixed, before - leaves, &tables)
                 else:
                     pmb_shap_by_rows(&self.trees, t, &self.back, s.pattern, n, fixed, before - leaves, &tables, s.kept)
             t = self.order[self.batches[b]]
-            to, base = &out[row, 0, 0], NULL
+            to, base = out, NULL
             if width < K:
                 if self.base[t] >= 0:
                     base = to + self.base[t]
                 to += self.cls[t]
-            pmb_shap_add_batch(&self.trees, b, s.value, all, width, &tables, n, &column[0], K, out.shape[1] * K, to,
-                               base, rest if width == K and b == 0 else NULL, s.coefficients)
+            pmb_shap_add_batch(&self.trees, b, s.value, all, width, &tables, n, rows.column, K, step, to, base,
+                               rest if width == K and b == 0 else NULL, s.coefficients)
 
     cdef void put_values(self, Py_ssize_t batch, double *value) noexcept nogil:
         """Factors of the coefficients of a batch: the values of a leaf minus those of another."""
@@ -380,17 +406,23 @@ cdef class Explainer:
     cdef double[::1] keep(self, Py_ssize_t fixed, Py_ssize_t blocks, int n_threads):
         """Tables of all patterns, at least one number; None if they are too large, or for a single block of rows."""
         cdef:
-            Py_ssize_t size = self.kept_from[self.batches.shape[0] - 1], b
+            Py_ssize_t n_batches = self.batches.shape[0] - 1, size = self.kept_from[n_batches]
             double[::1] kept
+            Tables tables
+            int most = n_threads if size > FEW_NUMBERS else 1
         if self.back.ratio == NULL or blocks < 2 or size > MOST_KEPT:
             return None
         kept = np.empty(size + 1)
-        for b in prange(self.batches.shape[0] - 1, schedule="static", num_threads=n_threads, nogil=True):
-            self.make_tables(b, fixed, &kept[0] + self.kept_from[b])
+        tables.explainer, tables.fixed, tables.patterns = <void *> self, fixed, &kept[0]
+        with nogil:
+            run(most, n_batches, tables_piece, &tables)
         return kept
 
-    cdef void make_tables(self, Py_ssize_t batch, Py_ssize_t fixed, double *patterns) noexcept nogil:
-        cdef Py_ssize_t i
+    cdef void make_tables(self, Py_ssize_t batch, Py_ssize_t fixed, double *kept) noexcept nogil:
+        """Make the tables of a batch, in their place in ``kept``."""
+        cdef:
+            Py_ssize_t i
+            double *patterns = kept + self.kept_from[batch]
         for i in range(self.batches[batch], self.batches[batch + 1]):
             pmb_shap_make_tables(&self.trees, self.order[i], &self.back, fixed, patterns)
 
@@ -409,13 +441,12 @@ cdef class Explainer:
         """
         cdef:
             Py_ssize_t m = xt.shape[1], blocks = (m + PMB_SHAP_ROWS - 1) // PMB_SHAP_ROWS, b
+            Rows rows
             Scratch **scratch
             double[::1] kept
-            double *tables = NULL
             int64_t[::1] others
             pmb_shap_untouched rest
             bint good
-            int t = 0
         if self.back.first == NULL and self.back.ratio == NULL:
             raise ValueError("there is no background yet")
         if out.shape[0] != m or out.shape[2] != self.K or column.shape[0] < self.n_features or (
@@ -426,25 +457,39 @@ cdef class Explainer:
                 out[:] = 0.0
             return
         n_threads = max(1, min(n_threads, blocks))
+        if m * self.path.shape[0] * self.width < FEW_NUMBERS:
+            n_threads = 1
         used = np.asarray(column)[np.asarray(self.group)[:self.groups[1]]]
         others = np.append(np.setdiff1d(np.arange(out.shape[1]), used), 0)  # one more, so that they have an address
         rest.columns, rest.n = &others[0], others.shape[0] - 1
         kept = self.keep(fixed, blocks, n_threads)
-        if kept is not None:
-            tables = &kept[0]
+        rows.explainer, rows.xt, rows.m, rows.column = <void *> self, &xt[0, 0], m, &column[0]
+        rows.out, rows.n_columns, rows.fixed = &out[0, 0, 0], out.shape[1], fixed
+        rows.rest = &rest if fresh else NULL
+        rows.kept = NULL if kept is None else &kept[0]
         scratch = <Scratch **> calloc(n_threads, sizeof(Scratch *))
         good = scratch != NULL
         for b in range(n_threads if good else 0):
             scratch[b] = self.new_scratch()
             good = good and scratch[b] != NULL
         if good:
-            with nogil, parallel(num_threads=n_threads):
-                t = threadid()
-                for b in prange(blocks, schedule="static"):
-                    self.explain(xt, b * PMB_SHAP_ROWS, min(m - b * PMB_SHAP_ROWS, <Py_ssize_t> PMB_SHAP_ROWS), column,
-                                 out, fixed, &rest if fresh else NULL, tables, scratch[t])
+            rows.scratch = scratch
+            with nogil:
+                run(n_threads, blocks, rows_piece, &rows)
         for b in range(n_threads if scratch != NULL else 0):
             free_scratch(scratch[b])
         free(scratch)
         if not good:
             raise MemoryError("no memory for the paths of the trees; use fewer threads (n_jobs=1)")
+
+
+cdef void rows_piece(void *what, int64_t b, int thread) noexcept nogil:
+    cdef const Rows *rows = <const Rows *> what
+    cdef Py_ssize_t first = b * PMB_SHAP_ROWS
+    (<Explainer> rows.explainer).explain(rows, first, min(rows.m - first, <Py_ssize_t> PMB_SHAP_ROWS),
+                                         rows.scratch[thread])
+
+
+cdef void tables_piece(void *what, int64_t b, int thread) noexcept nogil:
+    cdef const Tables *p = <const Tables *> what
+    (<Explainer> p.explainer).make_tables(b, p.fixed, p.patterns)

@@ -17,9 +17,10 @@ Buffers
     ptr : (K + 1,) int64; coordinates of class c are ptr[c]..ptr[c + 1]; column : (n_coordinates,) int32 row of H.
 """
 
-from cython.parallel cimport prange
 from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+
+from .pool cimport run
 
 cdef extern from "fcd.h" nogil:
     int pmb_fcd_allow_512
@@ -43,10 +44,34 @@ cdef extern from "fcd.h" nogil:
 
 cdef enum:
     AHEAD = 1024  # words of the next learner's bits that are called into the cache; the rest follows of itself
+    PIECE_ROWS = 1024        # of a gradient, which a thread writes at a time
+    PIECE_NUMBERS = 1 << 14  # weights that a thread adds up at a time, at least
+    FEW_NUMBERS = 1 << 16    # With fewer numbers than this, one thread is faster.
 
 ctypedef fused real:
     float
     double
+
+ctypedef fused other:
+    float
+    double
+
+
+# Arrays that threads share; each loop uses some of them. A piece is some coordinates, a class or some rows.
+cdef struct Shared:
+    int is_double, other_is_double, K, lanes
+    int64_t stride, m
+    int64_t n, size         # coordinates of the class, and of a piece
+    const void *U           # all weights, or those of one class
+    int64_t own, own_end    # rows of that class
+    const int64_t *class_start
+    const uint32_t *H
+    const int64_t *ptr
+    const int32_t *column
+    const double *w
+    double *out             # the sums, or margins
+    void *A                 # (n_blocks, m, lanes)
+    int64_t block_size      # numbers of a block of A
 
 
 def allow_512(bint allowed):
@@ -74,15 +99,11 @@ cdef inline void enter(real *U, int64_t stride, int K, int c, int64_t own, int64
     pmb_fcd_own(real is double, U, stride, K, c, own, own_end, <void *> (U + c * stride + own))
 
 
-cdef void all_sums(const real *u, const uint32_t *H, int64_t stride, const int32_t *column, int64_t n, int64_t own,
-                   int64_t own_end, double *out, int n_threads) noexcept nogil:
+cdef void sums_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Shared *p = <const Shared *> what
     cdef int64_t j
-    if n_threads > 1:
-        for j in prange(n, num_threads=n_threads, schedule="static"):
-            pmb_fcd_sums(real is double, u, H + column[j] * (stride / 32), stride, own, own_end, out + 2 * j)
-    else:
-        for j in range(n):
-            pmb_fcd_sums(real is double, u, H + column[j] * (stride / 32), stride, own, own_end, out + 2 * j)
+    for j in range(piece * p.size, min(p.n, (piece + 1) * p.size)):
+        pmb_fcd_sums(p.is_double, p.U, p.H + p.column[j] * (p.stride // 32), p.stride, p.own, p.own_end, p.out + 2 * j)
 
 
 cdef double violation(double slope, double w, double cap) noexcept nogil:
@@ -144,17 +165,19 @@ def coordinate_sums(real[:, ::1] U, const int64_t[::1] class_start, const uint32
         Sums of u where delta = +1 and -1: the loss has the derivative out[:, 1] - out[:, 0].
     """
     cdef int c, K = U.shape[0]
-    cdef int64_t stride = U.shape[1], own, own_end
-    check(stride, class_start[K], H.shape[1], &U[0, 0])
+    cdef Shared p
+    p.is_double, p.stride, p.H = real is double, U.shape[1], &H[0, 0]
+    p.size = PIECE_NUMBERS // (p.stride + 1) + 1
+    check(p.stride, class_start[K], H.shape[1], &U[0, 0])
     check_coordinates(H.shape[0], ptr, column, out.shape[0], K)
     for c in range(K):
         if ptr[c] == ptr[c + 1]:
             continue
-        own, own_end = class_start[c], class_start[c + 1]
+        p.own, p.own_end, p.n = class_start[c], class_start[c + 1], ptr[c + 1] - ptr[c]
+        p.U, p.column, p.out = &U[c, 0], &column[ptr[c]], &out[ptr[c], 0]
         with nogil:
-            enter(&U[0, 0], stride, K, c, own, own_end)
-            all_sums(&U[c, 0], &H[0, 0], stride, &column[ptr[c]], ptr[c + 1] - ptr[c], own, own_end, &out[ptr[c], 0],
-                     n_threads)
+            enter(&U[0, 0], p.stride, K, c, p.own, p.own_end)
+            run(n_threads if p.n * p.stride > FEW_NUMBERS else 1, (p.n + p.size - 1) // p.size, sums_piece, &p)
 
 
 cdef int64_t pick(const uint8_t[::1] listed, int64_t begin, int64_t end, int32_t[::1] picks, uint64_t *state) noexcept:
@@ -278,15 +301,22 @@ def total(const real[:, ::1] U, const int64_t[::1] class_start):
 def margins(const uint32_t[:, ::1] H, const int64_t[::1] ptr, const int32_t[::1] column, const double[::1] w,
             double[:, ::1] F, int n_threads):
     """F[c] = sum over the coordinates of class c of w h: OUT (K, stride), 64-byte aligned."""
-    cdef int c
-    cdef int64_t stride = F.shape[1]
-    check(stride, 0, H.shape[1], &F[0, 0])
+    cdef Shared p
+    p.stride, p.out, p.ptr = F.shape[1], &F[0, 0], &ptr[0]
+    check(p.stride, 0, H.shape[1], &F[0, 0])
     check_coordinates(H.shape[0], ptr, column, w.shape[0], F.shape[0])
-    cdef const uint32_t *h = &H[0, 0] if H.shape[0] else NULL
-    cdef const int32_t *columns = &column[0] if column.shape[0] else NULL
-    cdef const double *weights = &w[0] if w.shape[0] else NULL
-    for c in prange(F.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=1):
-        pmb_margins(h, stride / 32, columns + ptr[c], weights + ptr[c], ptr[c + 1] - ptr[c], stride, &F[c, 0])
+    p.H = &H[0, 0] if H.shape[0] else NULL
+    p.column = &column[0] if column.shape[0] else NULL
+    p.w = &w[0] if w.shape[0] else NULL
+    with nogil:
+        run(n_threads if column.shape[0] * p.stride > FEW_NUMBERS else 1, F.shape[0], margins_piece, &p)
+
+
+cdef void margins_piece(void *what, int64_t c, int thread) noexcept nogil:
+    cdef const Shared *p = <const Shared *> what
+    cdef int64_t first = p.ptr[c]
+    pmb_margins(p.H, p.stride // 32, p.column + first, p.w + first, p.ptr[c + 1] - first, p.stride,
+                p.out + c * p.stride)
 
 
 def gradient(real[:, ::1] U, const int64_t[::1] class_start, A, int n_threads):
@@ -302,11 +332,6 @@ def gradient(real[:, ::1] U, const int64_t[::1] class_start, A, int n_threads):
         gradient_as[real, double](U, class_start, A, n_threads)
 
 
-ctypedef fused other:
-    float
-    double
-
-
 cdef inline other narrow(real value, other like) noexcept nogil:
     """Convert a weight to the type of the gradient; the largest ones stay finite."""
     if other is float and real is double:
@@ -316,14 +341,38 @@ cdef inline other narrow(real value, other like) noexcept nogil:
 
 
 cdef gradient_as(real[:, ::1] U, const int64_t[::1] class_start, other[:, :, ::1] A, int n_threads):
-    cdef int c, K = U.shape[0], lanes = A.shape[2]
-    cdef int64_t i, m = class_start[K], stride = U.shape[1]
+    cdef int c, K = U.shape[0]
+    cdef Shared p
+    p.K, p.lanes, p.m, p.stride, p.class_start = K, A.shape[2], class_start[K], U.shape[1], &class_start[0]
+    p.U, p.is_double, p.A, p.other_is_double = &U[0, 0], real is double, &A[0, 0, 0], other is double
+    p.block_size = A.shape[1] * A.shape[2]
     for c in range(K):
-        enter(&U[0, 0], stride, K, c, class_start[c], class_start[c + 1])
-    for c in prange(K, nogil=True, num_threads=n_threads, schedule="static"):
-        for i in range(class_start[c]):
-            A[c // lanes, i, c % lanes] = -narrow(U[c, i], A[0, 0, 0])
-        for i in range(class_start[c], class_start[c + 1]):
-            A[c // lanes, i, c % lanes] = narrow(U[c, i], A[0, 0, 0])
-        for i in range(class_start[c + 1], m):
-            A[c // lanes, i, c % lanes] = -narrow(U[c, i], A[0, 0, 0])
+        enter(&U[0, 0], p.stride, K, c, class_start[c], class_start[c + 1])
+    with nogil:
+        run(n_threads if p.m * K > FEW_NUMBERS else 1, (p.m + PIECE_ROWS - 1) // PIECE_ROWS, gradient_piece, &p)
+
+
+cdef void gradient_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Shared *p = <const Shared *> what
+    if p.is_double and p.other_is_double:
+        gradient_rows(p, piece, <const double *> p.U, <double *> p.A)
+    elif p.is_double:
+        gradient_rows(p, piece, <const double *> p.U, <float *> p.A)
+    elif p.other_is_double:
+        gradient_rows(p, piece, <const float *> p.U, <double *> p.A)
+    else:
+        gradient_rows(p, piece, <const float *> p.U, <float *> p.A)
+
+
+cdef inline void gradient_rows(const Shared *p, int64_t piece, const real *U, other *A) noexcept nogil:
+    cdef int64_t i, begin = piece * PIECE_ROWS, end = min(p.m, begin + PIECE_ROWS)
+    cdef int c
+    cdef const real *u
+    cdef other *a
+    for c in range(p.K):
+        u = U + c * p.stride
+        a = A + (c // p.lanes) * p.block_size + c % p.lanes
+        for i in range(begin, end):
+            a[i * p.lanes] = -narrow(u[i], <other> 0)
+        for i in range(max(begin, p.class_start[c]), min(end, p.class_start[c + 1])):
+            a[i * p.lanes] = narrow(u[i], <other> 0)

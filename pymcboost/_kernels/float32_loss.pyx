@@ -5,10 +5,10 @@ Rows of scores F (m, blocks * 16) have -1e30 in the lanes of no class. The arith
 over rows are of integers, in units, see `exact`.
 """
 
-from cython.parallel cimport prange, threadid
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from .aligned import aligned_zeros
+from .pool cimport run
 from .leaf_vectors cimport (
     or_null, pmb_signs, pmb_signs_of, pmb_leaf_step, pmb_leaf_steps, pmb_leaf_values, leaf_step_of,
 )
@@ -31,26 +31,89 @@ cdef extern from "float32_loss.h" nogil:
                       const int32_t *rows, int64_t n, const double *magic, uint64_t *out)
 
 cdef enum:
-    BLOCK_ROWS = 4096
+    BLOCK_ROWS = 4096   # of a piece, which a thread does at a time
     CACHED = 1 << 16    # gradients that are held at once
+    FEW_SCORES = 1 << 13  # With fewer scores in all leaves than this, one thread is faster.
+
+
+# Arrays that passes over rows or leaves read and write; each uses some of them.
+cdef struct Pass:
+    int64_t m, width
+    float *F
+    const float *V
+    const int32_t *leaf
+    const int64_t *start  # entries of the leaves
+    const uint16_t *cls
+    const float *value
+    const int32_t *y
+    const double *w
+    pmb_f32_norm *norm
+    int lanes, blocks
+    int64_t few  # rows whose gradients are held at once
+    const float *P
+    const pmb_signs *signs
+    const double *magic
+    int64_t magic_step  # from the magic numbers of a leaf to those of the next one
+    float *g            # of each thread, (few, width)
+    float *out
+    uint64_t *sums
+    uint64_t *squares
+    const int32_t *rows  # of the leaves
+    const int64_t *leaf_start
+    const pmb_leaf_step *steps
+    double *step  # of each thread
+    double *tops
+    uint8_t *small
+
+
+cdef Pass leaves_pass(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const int32_t[::1] rows,
+                      const int64_t[::1] leaf_start):
+    """A pass over leaves, a piece each."""
+    cdef Pass p
+    p.m, p.width, p.F, p.norm, p.y = rows.shape[0], F.shape[1], <float *> &F[0, 0], <pmb_f32_norm *> &norm[0, 0], &y[0]
+    p.rows, p.leaf_start = &rows[0], &leaf_start[0]
+    return p
+
+
+cdef inline int64_t pieces_of(const Pass *p) noexcept nogil:
+    return (p.m + BLOCK_ROWS - 1) // BLOCK_ROWS
+
+
+cdef inline int enough(const Pass *p, int n_threads) noexcept nogil:
+    """Number of threads that pays off for the rows of the leaves."""
+    return n_threads if p.m * p.width > FEW_SCORES else 1
 
 
 def add_entries(float[:, ::1] F, const int64_t[::1] start, const uint16_t[::1] cls, const float[::1] value,
                 const int32_t[::1] leaf, int n_threads):
     """F += the entries of the rows' leaves; those of leaf j are start[j] <= e < start[j + 1]."""
-    cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
+    cdef Pass p
     if not cls.shape[0]:
         return
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_f32_add(&F[0, 0], F.shape[1], &start[0], &cls[0], &value[0], &leaf[0], b * BLOCK_ROWS,
-                    min(m, (b + 1) * BLOCK_ROWS))
+    p.m, p.width, p.F, p.leaf = F.shape[0], F.shape[1], &F[0, 0], &leaf[0]
+    p.start, p.cls, p.value = &start[0], &cls[0], &value[0]
+    with nogil:
+        run(n_threads, pieces_of(&p), entries_piece, &p)
+
+
+cdef void entries_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t begin = piece * BLOCK_ROWS
+    pmb_f32_add(p.F, p.width, p.start, p.cls, p.value, p.leaf, begin, min(p.m, begin + BLOCK_ROWS))
 
 
 def add_rows(float[:, ::1] F, const float[:, ::1] V, const int32_t[::1] leaf, int n_threads):
     """F += V[leaf], by rows."""
-    cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_f32_add_rows(&F[0, 0], F.shape[1], &V[0, 0], &leaf[0], b * BLOCK_ROWS, min(m, (b + 1) * BLOCK_ROWS))
+    cdef Pass p
+    p.m, p.width, p.F, p.V, p.leaf = F.shape[0], F.shape[1], &F[0, 0], &V[0, 0], &leaf[0]
+    with nogil:
+        run(n_threads, pieces_of(&p), rows_piece, &p)
+
+
+cdef void rows_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t begin = piece * BLOCK_ROWS
+    pmb_f32_add_rows(p.F, p.width, p.V, p.leaf, begin, min(p.m, begin + BLOCK_ROWS))
 
 
 def project(float[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, const double[::1] weight,
@@ -69,15 +132,17 @@ def project(float[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, c
     norm : OUT (m, 3)
         What `leaf_sums` needs of the rows.
     """
-    cdef int64_t b, m = F.shape[0], n = (m + BLOCK_ROWS - 1) // BLOCK_ROWS, few = max(8, CACHED // F.shape[1] // 8 * 8)
-    cdef int blocks = <int> out.shape[1] // lanes
-    cdef const double *w = or_null(weight)
+    cdef Pass p
+    p.m, p.width, p.few = F.shape[0], F.shape[1], max(8, CACHED // F.shape[1] // 8 * 8)
+    p.lanes, p.blocks = lanes, <int> out.shape[1] // lanes
     cdef const float[:, ::1] values
-    cdef const float *v = NULL
+    p.V = NULL
     if V is not None:
         values = V
-        v = &values[0, 0]
-    cdef float[:, ::1] g = aligned_zeros((n_threads, few * F.shape[1]), np.float32)
+        p.V = &values[0, 0]
+    cdef int64_t n = pieces_of(&p)
+    cdef int blocks = p.blocks
+    cdef float[:, ::1] g = aligned_zeros((n_threads, p.few * p.width), np.float32)
     used, of_block = np.nonzero(np.asarray(P).reshape(len(P), blocks, lanes).any(axis=2).T)
     cdef int32_t[::1] classes = np.append(of_block, 0).astype(np.int32)
     cdef int64_t[::1] start = np.searchsorted(used, np.arange(blocks + 1)).astype(np.int64)
@@ -89,12 +154,20 @@ def project(float[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, c
     cdef pmb_signs signs = pmb_signs(&sign[0, 0], &size[0], &classes[0], &start[0])
     if lanes != 16 or not pmb_signs_of(&P[0, 0], blocks, &classes[0], &start[0], &sign[0, 0], &size[0]):
         signs.sign = signs.size = NULL
-    for b in prange(n, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_f32_project(
-            lanes, &F[0, 0], F.shape[1], v, &leaf[0], &y[0], w, few, &P[0, 0], &signs, blocks, b * BLOCK_ROWS,
-            min(m, (b + 1) * BLOCK_ROWS), &magic[0], &g[threadid(), 0],
-            <pmb_f32_norm *> &norm[0, 0], &out[0, 0], <uint64_t *> &sums[b, 0, 0], <uint64_t *> &squares[b])
+    p.F, p.leaf, p.y, p.w, p.P, p.signs = &F[0, 0], &leaf[0], &y[0], or_null(weight), &P[0, 0], &signs
+    p.magic, p.g, p.norm, p.out = &magic[0], &g[0, 0], <pmb_f32_norm *> &norm[0, 0], &out[0, 0]
+    p.sums, p.squares = <uint64_t *> &sums[0, 0, 0], <uint64_t *> &squares[0]
+    with nogil:
+        run(n_threads, n, project_piece, &p)
     return sums_[:, 0].sum(axis=0), squares_.sum(keepdims=True)
+
+
+cdef void project_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t begin = piece * BLOCK_ROWS
+    pmb_f32_project(p.lanes, p.F, p.width, p.V, p.leaf, p.y, p.w, p.few, p.P, p.signs, p.blocks, begin,
+                    min(p.m, begin + BLOCK_ROWS), p.magic, p.g + thread * p.few * p.width, p.norm, p.out,
+                    p.sums + 2 * piece * p.blocks * p.lanes, p.squares + piece)
 
 
 def leaf_bounds(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const int32_t[::1] rows,
@@ -104,45 +177,70 @@ def leaf_bounds(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[:
     No logarithm of a probability is above the first, but for rounding; they are -87 at least. The second are the
     largest gradients of own classes, 0 of none.
     """
-    cdef int64_t j, n = leaf_start.shape[0] - 1
+    cdef Pass p = leaves_pass(F, norm, y, rows, leaf_start)
+    cdef int64_t n = leaf_start.shape[0] - 1
     out_ = np.empty((n, 2, F.shape[1]))
     cdef double[:, :, ::1] out = out_
-    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        pmb_f32_tops(&F[0, 0], F.shape[1], <const pmb_f32_norm *> &norm[0, 0], &y[0], &rows[leaf_start[j]],
-                     leaf_start[j + 1] - leaf_start[j], &out[j, 0, 0])
+    p.tops = &out[0, 0, 0]
+    with nogil:
+        run(enough(&p, n_threads), n, bounds_piece, &p)
     return out_
+
+
+cdef void bounds_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t start = p.leaf_start[j]
+    pmb_f32_tops(p.F, p.width, p.norm, p.y, p.rows + start, p.leaf_start[j + 1] - start, p.tops + 2 * j * p.width)
 
 
 def leaf_sums(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const double[::1] weight,
               const int32_t[::1] rows, const int64_t[::1] leaf_start, const double[:, ::1] magic,
               int n_threads):
     """See `vector_loss.leaf_sums`."""
-    cdef int64_t j, n = leaf_start.shape[0] - 1
-    cdef const double *w = or_null(weight)
+    cdef Pass p = leaves_pass(F, norm, y, rows, leaf_start)
+    cdef int64_t n = leaf_start.shape[0] - 1
     out_ = np.empty((n, 2, F.shape[1]), dtype=np.int64)
     cdef int64_t[:, :, ::1] out = out_
-    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        pmb_f32_leaf(&F[0, 0], F.shape[1], <const pmb_f32_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]],
-                     leaf_start[j + 1] - leaf_start[j], &magic[j, 0], <uint64_t *> &out[j, 0, 0])
+    p.w, p.magic, p.magic_step, p.sums = or_null(weight), &magic[0, 0], p.width, <uint64_t *> &out[0, 0, 0]
+    with nogil:
+        run(enough(&p, n_threads), n, leaf_piece, &p)
     return out_
+
+
+cdef inline void sums_of_leaf(const Pass *p, int64_t j, uint64_t *out) noexcept nogil:
+    cdef int64_t start = p.leaf_start[j]
+    pmb_f32_leaf(p.F, p.width, p.norm, p.y, p.w, p.rows + start, p.leaf_start[j + 1] - start,
+                 p.magic + j * p.magic_step, out)
+
+
+cdef void leaf_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    sums_of_leaf(p, j, p.sums + 2 * j * p.width)
 
 
 def softmax_values(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1] y, const double[::1] weight,
                    const int32_t[::1] rows, const int64_t[::1] leaf_start, const double[::1] magic, how,
                    int n_threads):
     """Like `vector_loss.softmax_values`, in float32."""
-    cdef int64_t j, t, count, n = leaf_start.shape[0] - 1, width = F.shape[1]
-    cdef const double *w = or_null(weight)
+    cdef Pass p = leaves_pass(F, norm, y, rows, leaf_start)
+    cdef int64_t n = leaf_start.shape[0] - 1, width = F.shape[1]
     cdef pmb_leaf_step s = leaf_step_of(how, width, magic[0])
     value_, small_ = np.empty((n, width), dtype=np.float32), np.empty(n, dtype=np.uint8)
     cdef float[:, ::1] value = value_
     cdef double[:, ::1] step = np.empty((n_threads, width))
     cdef int64_t[:, ::1] sums = np.empty((n_threads, 2 * width), dtype=np.int64)
     cdef uint8_t[::1] small = small_
-    for j in prange(n, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        t, count = threadid(), leaf_start[j + 1] - leaf_start[j]
-        pmb_f32_leaf(&F[0, 0], width, <const pmb_f32_norm *> &norm[0, 0], &y[0], w, &rows[leaf_start[j]], count,
-                     &magic[0], <uint64_t *> &sums[t, 0])
-        small[j] = pmb_leaf_steps(&s, &sums[t, 0], count, &step[t, 0])
-        pmb_leaf_values(&s, &step[t, 0], NULL, &value[j, 0])
+    p.w, p.magic, p.magic_step, p.steps = or_null(weight), &magic[0], 0, &s
+    p.sums, p.step, p.out, p.small = <uint64_t *> &sums[0, 0], &step[0, 0], &value[0, 0], &small[0]
+    with nogil:
+        run(enough(&p, n_threads), n, softmax_piece, &p)
     return value_, np.flatnonzero(small_)
+
+
+cdef void softmax_piece(void *what, int64_t j, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef uint64_t *sums = p.sums + 2 * thread * p.width
+    cdef double *step = p.step + thread * p.width
+    sums_of_leaf(p, j, sums)
+    p.small[j] = pmb_leaf_steps(p.steps, <const int64_t *> sums, p.leaf_start[j + 1] - p.leaf_start[j], step)
+    pmb_leaf_values(p.steps, step, NULL, p.out + j * p.width)

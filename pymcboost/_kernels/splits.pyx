@@ -1,8 +1,9 @@
 # cython: language_level=3
 """Choosing among splits whose edges are all known (`stumps.AllEdges`)."""
 
-from cython.parallel cimport prange
 from libc.stdint cimport int64_t, uint8_t
+
+from .pool cimport run
 
 cdef extern from "splits.h" nogil:
     double pmb_right_weight(const double *edge, const double *total, int K)
@@ -11,6 +12,35 @@ cdef extern from "splits.h" nogil:
                         int K, const double *total, double *to)
     void pmb_margin_gains(const double *edge, int64_t width, const int64_t *at, int64_t n, int K, const double *total,
                           double tie, double *gain, int64_t *best)
+
+cdef enum:
+    PIECE_SPLITS = 256     # of a piece, which a thread does at a time
+    FEW_NUMBERS = 1 << 15  # With fewer numbers than this, one thread is faster.
+
+
+# Arrays that passes over splits, or over classes, read and write; each uses some of them.
+cdef struct Pass:
+    int K
+    int64_t n, width
+    double tie
+    const double *edge
+    const int64_t *splits
+    const double *total
+    double *out
+    const double *chosen
+    const double *sums  # (K, 4, n)
+    const uint8_t *open
+    double *gain
+    int64_t *at
+
+
+cdef inline int enough(const Pass *p, int n_threads) noexcept nogil:
+    """Number of threads that pays off for all splits and classes."""
+    return n_threads if p.n * p.K > FEW_NUMBERS else 1
+
+
+cdef inline int64_t pieces_of(const Pass *p) noexcept nogil:
+    return (p.n + PIECE_SPLITS - 1) // PIECE_SPLITS
 
 
 def right_weights(const double[:, ::1] edge, const double[::1] total, double[::1] out, int n_threads):
@@ -24,10 +54,18 @@ def right_weights(const double[:, ::1] edge, const double[::1] total, double[::1
     total : IN (K,) weights of the classes
     out : OUT (n,) -1 where there is no split
     """
+    cdef Pass p
+    p.n, p.width, p.K = edge.shape[0], edge.shape[1], <int> total.shape[0]
+    p.edge, p.total, p.out = &edge[0, 0], &total[0], &out[0]
+    with nogil:
+        run(enough(&p, n_threads), pieces_of(&p), right_piece, &p)
+
+
+cdef void right_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
     cdef int64_t j
-    cdef int K = <int> total.shape[0]
-    for j in prange(edge.shape[0], nogil=True, num_threads=n_threads, schedule="static"):
-        out[j] = pmb_right_weight(&edge[j, 0], &total[0], K)
+    for j in range(piece * PIECE_SPLITS, min(p.n, (piece + 1) * PIECE_SPLITS)):
+        p.out[j] = pmb_right_weight(p.edge + j * p.width, p.total, p.K)
 
 
 def joint_sums(const double[:, ::1] edge, const int64_t[::1] splits, const double[::1] total, double[:, :, ::1] out,
@@ -41,12 +79,19 @@ def joint_sums(const double[:, ::1] edge, const int64_t[::1] splits, const doubl
     total : IN (2 K,) sums of all rows
     out : OUT (K, 4, n) sums of w z left and right of every split, and of w left and right
     """
-    cdef int64_t b, n = splits.shape[0], size = 256
-    if n == 0:
+    cdef Pass p
+    p.n, p.width, p.K = splits.shape[0], edge.shape[1], <int> out.shape[0]
+    if p.n == 0:
         return
-    for b in prange((n + size - 1) // size, nogil=True, num_threads=n_threads, schedule="static"):
-        pmb_joint_sums(&edge[0, 0], edge.shape[1], &splits[0], b * size, min(n, (b + 1) * size), n,
-                       <int> out.shape[0], &total[0], &out[0, 0, 0])
+    p.edge, p.splits, p.total, p.out = &edge[0, 0], &splits[0], &total[0], &out[0, 0, 0]
+    with nogil:
+        run(enough(&p, n_threads), pieces_of(&p), sums_piece, &p)
+
+
+cdef void sums_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    cdef int64_t first = piece * PIECE_SPLITS
+    pmb_joint_sums(p.edge, p.width, p.splits, first, min(p.n, first + PIECE_SPLITS), p.n, p.K, p.total, p.out)
 
 
 def margin_gains(const double[:, ::1] edge, const int64_t[::1] splits, const double[::1] total, double tie,
@@ -82,7 +127,14 @@ def joint_gains(const double[:, ::1] chosen, const double[:, :, ::1] sums, const
     tie : gains that differ by less than this factor are equal
     gain, at : OUT (K,) largest sum over the two sides of (sum w z)^2 / sum w, and the first split that has it
     """
-    cdef int64_t c, n = chosen.shape[1]
-    for c in prange(sums.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic"):
-        if open_[c]:
-            gain[c] = pmb_joint_gain(&chosen[0, 0], &sums[c, 0, 0], n, tie, &at[c])
+    cdef Pass p
+    p.n, p.K, p.tie, p.chosen, p.sums = chosen.shape[1], <int> sums.shape[0], tie, &chosen[0, 0], &sums[0, 0, 0]
+    p.open, p.gain, p.at = &open_[0], &gain[0], &at[0]
+    with nogil:
+        run(enough(&p, n_threads), p.K, gain_piece, &p)
+
+
+cdef void gain_piece(void *what, int64_t c, int thread) noexcept nogil:
+    cdef const Pass *p = <const Pass *> what
+    if p.open[c]:
+        p.gain[c] = pmb_joint_gain(p.chosen, p.sums + 4 * c * p.n, p.n, p.tie, p.at + c)
