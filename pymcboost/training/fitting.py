@@ -222,7 +222,7 @@ class Training:
         divided.check_alike(workers, booster, meta_of(draft)["params"], self.callbacks, initial)
         booster.check()
         sets = divided.whole_sets(workers, sets)
-        divided.refuse(booster, workers, sets, given.groups, warm_start=self.params.warm_start)
+        divided.refuse(booster, workers, given.groups)
         refuse_mixed(self.params, given.groups, "val" in sets)
         self._warn_of_idle()
         booster.goes_on = initial is not None

@@ -254,18 +254,6 @@ def weights_of_classes(params, classes, count):
     return np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
 
 
-def check_classes(cls, codes, weight):
-    """Refuse rows with fewer than two classes, or without positive weight."""
-    n_present = (
-        len(np.unique(codes[weight > 0])) if codes.ndim == 1 else 2 * bool((weight > 0).any())
-    )
-    if n_present < 2:
-        raise ValueError(
-            f"{cls.__name__} needs rows of at least 2 classes with positive weight; the data "
-            f"has {counted(n_present, 'class', 'classes')}"
-        )
-
-
 def check_class_weight(cls, class_weight):
     """Refuse class weights that are not finite numbers >= 0."""
     if isinstance(class_weight, dict):
