@@ -66,7 +66,7 @@ def measures(scores, thresholds, has, unknown=0):
 
 def _right(predicted, scores, lists, model, note):
     """The metrics as lines in LIBSVM's style, and a notice about unknown labels, which count as missed."""
-    has, _ = indicator(lists, model.classes_)
+    has = indicator(lists, np.asarray(model.classes_))
     unknown = np.array([len(labels_of_row) for labels_of_row in lists]) - has.sum(axis=1)
     if unknown.any():
         others = sorted(

@@ -23,20 +23,21 @@ class Rows(NamedTuple):
     entries: int = 0  # number of entries of LIBSVM text, including zeros
 
 
-def read_lists(path, note, allows_missing, like=None, workers=None, **options):
+def read_lists(path, note, allows_missing, workers, like=None, **options):
     """Read a LIBSVM file with lists of labels; the labels are those of ``like``, rows read earlier.
 
     Without ``like``, they are the labels of all ``workers``; see `read`.
     """
     import numpy as np
 
-    from pymcboost.data.svmlabels import indicator
+    from pymcboost.data.svmlabels import distinct_labels, indicator
 
     data, entries, path = _load(path, note, workers, multilabel=True, **options)
-    labels_known = None if like is None else like.labels
-    if like is None and workers is not None:
-        labels_known = np.unique(np.concatenate(workers.exchange(indicator(data.y)[1])))
-    Y, labels = indicator(data.y, labels_known)
+    if like is None:
+        labels = np.unique(np.concatenate(workers.exchange(distinct_labels(data.y))))
+    else:
+        labels = like.labels
+    Y = indicator(data.y, labels)
     if len(labels) < 2:
         raise ValueError(
             f"{path}: the rows have fewer than 2 labels; lists of labels look like 3,17,201 1:0.5 ..."
@@ -55,25 +56,26 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **options):
     return rows
 
 
+def shown_path(path):
+    """Name of an input file in messages."""
+    return "<stdin>" if path == "-" else path
+
+
 def _load(path, note, workers, **options):
     """Load a LIBSVM file. Return its contents, its number of entries, and its name in messages; print the notices."""
+    from pymcboost.comm import ALONE
     from pymcboost.data.svmlight import load_and_count
 
-    data, _, entries = load_and_count(path, lines=None if workers is None else 0, **options)
-    path = "<stdin>" if path == "-" else path
+    # With --mpi, the file of one process may have no rows.
+    lines = None if workers is ALONE else 0
+    data, _, entries = load_and_count(path, lines=lines, **options)
+    path = shown_path(path)
     rows_of_all(workers, path, data, note)
     return data, entries, path
 
 
 def rows_of_all(workers, path, data, note):
-    """Print the notices of a reader; return the number of rows of each worker, or None without workers.
-
-    With several workers, the first prints the notices of all, once for each file and kind.
-    """
-    if workers is None:
-        for notice in data.notices:
-            note(notice)
-        return None
+    """Return the number of rows of each worker. Print the notices of all readers, once for each file and kind."""
     from pymcboost.comm import lengths
 
     rows = lengths(workers, data.X.shape[0])
@@ -93,7 +95,7 @@ def kind_of(notice, name):
     return notice.removeprefix(name).partition(" (")[0]
 
 
-def read(path, note, allows_missing, workers=None, **options):
+def read(path, note, allows_missing, workers, **options):
     """Read rows and integer labels of a LIBSVM file; every row must have a label. Print what was read.
 
     ``workers``: each reads its own file, which may have no rows.
@@ -145,30 +147,22 @@ def check_row_labels(path, data, begin=0, column=None):
         )
 
 
-def read_training(arguments, note, allows_missing, several=False, workers=None):
-    """Read the training file in its format; ``several``: whether rows have lists of labels.
+def read_training(arguments, note, allows_missing, lists, workers):
+    """Read the training file in its format; ``lists``: whether rows have lists of labels.
 
     ``workers``: see `read`.
     """
     path = arguments.training_file
-    form = arguments.format
-    base = arguments.base if arguments.base == "auto" else int(arguments.base)
-    if several:
-        return read_lists(
-            path,
-            note,
-            allows_missing,
-            like=None,
-            workers=workers,
-            base=base,
-            n_features=arguments.n_features,
-        )
-    if table_kind(path, form):
+    if not lists and table_kind(path, arguments.format):
         return read_table(path, arguments, note, allows_missing)
-    return read(path, note, allows_missing, workers, base=base, n_features=arguments.n_features)
+    base = arguments.base if arguments.base == "auto" else int(arguments.base)
+    read_text = read_lists if lists else read
+    return read_text(
+        path, note, allows_missing, workers, base=base, n_features=arguments.n_features
+    )
 
 
-def read_like(arguments, note, allows_missing, data, labels, workers=None):
+def read_like(arguments, note, allows_missing, data, labels, workers):
     """Read the validation file in the same form as the training file, ``data``; ``workers``: see `read`.
 
     ``labels``: labels of the training rows; a notice reports others.
@@ -177,12 +171,12 @@ def read_like(arguments, note, allows_missing, data, labels, workers=None):
     layout = "csr" if hasattr(data.X, "indptr") else "dense"
     options = {"base": data.base, "n_features": data.X.shape[1], "layout": layout}
     if data.labels is not None:
-        return read_lists(path, note, allows_missing, like=data, workers=workers, **options)
+        return read_lists(path, note, allows_missing, workers, like=data, **options)
     if data.names:
         validation = read_table(path, arguments, note, allows_missing, like=data)
     else:
         validation = read(path, note, allows_missing, workers, **options)
-    _note_unknown("<stdin>" if path == "-" else path, validation.y, labels, note, workers)
+    _note_unknown(shown_path(path), validation.y, labels, note, workers)
     return validation
 
 
@@ -192,8 +186,7 @@ def _note_unknown(path, y, labels, note, workers):
 
     from pymcboost.cli.answers import label_text, unknown_labels
 
-    labels_and_counts = np.unique(y, return_counts=True)
-    every = [labels_and_counts] if workers is None else workers.exchange(labels_and_counts)
+    every = workers.exchange(np.unique(y, return_counts=True))
     all_labels, counts = map(np.concatenate, zip(*every, strict=True))
     new = ~np.isin(all_labels, labels)
     if new.any():
@@ -201,11 +194,11 @@ def _note_unknown(path, y, labels, note, workers):
         note(f"{path}: {unknown_labels(counts[new].sum(), counts.sum(), names)}")
 
 
-def refuse_one_class(y, path):
-    """Refuse data with only one class."""
-    if (y[1:] == y[:-1]).all():
+def refuse_one_class(labels, path):
+    """Refuse data with only one class, given the distinct labels."""
+    if len(labels) < 2:
         raise ValueError(
-            f"{path}: all rows have the label {y[0]}; a training needs rows of at least 2 classes"
+            f"{path}: all rows have the label {labels[0]}; a training needs rows of at least 2 classes"
         )
 
 
@@ -260,7 +253,7 @@ def read_table(path, arguments, note, allows_missing, like=None):
     categories = like.categories if like else of_texts(texts, data.names)
     if categories is not None:
         categories.fill(data.X, data.texts)
-    path = "<stdin>" if path == "-" else path
+    path = shown_path(path)
     check_row_labels(path, data, column=data.label)
     try:
         y = labels_as(data.y, None if like is None else like.y.dtype.kind != "i")

@@ -229,6 +229,7 @@ def tune(argv):
         import joblib  # noqa: F401  Ctrl-C is safe here
 
         from pymcboost.cli.validate import folds_of
+        from pymcboost.comm import ALONE
 
         estimator = get_plain_class(algorithm)()
     lists = lists_wanted(arguments, estimator.booster, fixed.get("loss"), weights)
@@ -249,7 +250,7 @@ def tune(argv):
     check_target(arguments.model_file)
     check_output(arguments.results, "file of results")
 
-    data = read_training(arguments, note, estimator.booster.allows_missing, lists)
+    data = read_training(arguments, note, estimator.booster.allows_missing, lists, ALONE)
     set_weights(estimator, weights, data.y, note)
     params = {**DEFAULTS, "n_jobs": 1, **fixed, "verbose": 0}
     if weights:

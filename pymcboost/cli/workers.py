@@ -49,15 +49,16 @@ def _check_one_file(parser, arguments):
 
 
 def begin(arguments):
-    """Return the communicator, and put this process's file names into ``arguments``; None without --mpi."""
+    """Return the communicator, and put this process's file names into ``arguments``."""
+    from pymcboost.comm import ALONE, MPIWorkers
+
+    arguments.divided = arguments.validation_divided = False
     if not arguments.mpi:
-        return None
+        return ALONE
     try:
         from mpi4py import MPI
     except ImportError as error:
         raise UsageError(f"--mpi needs the package mpi4py: {error}") from error
-    from pymcboost.comm import MPIWorkers
-
     workers = MPIWorkers(MPI.COMM_WORLD)
     arguments.divided = RANK not in arguments.training_file
     arguments.training_file = arguments.training_file.replace(RANK, str(workers.rank))
@@ -130,9 +131,7 @@ def agreed(workers, data, note, n_features=None):
 
 
 def labels_of_all(workers, y):
-    """The distinct labels of all processes, or the labels of all rows if there is one process."""
-    if workers is None:
-        return y
+    """The distinct labels of the rows of all processes, ascending."""
     import numpy as np
 
-    return np.concatenate(workers.exchange(np.unique(y)))
+    return np.unique(np.concatenate(workers.exchange(np.unique(y))))

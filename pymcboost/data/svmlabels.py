@@ -95,16 +95,25 @@ class LabelLists:
         return y
 
 
-def indicator(lists, labels=None):
-    """Indicator uint8 (m, K) of lists, and its labels (K,): by default all that occur; others are ignored."""
-    size = [len(labels_of_row) for labels_of_row in lists]
-    listed = np.array([label for labels_of_row in lists for label in labels_of_row], dtype=np.int64)
-    labels = np.unique(listed) if labels is None else np.asarray(labels)
+def distinct_labels(lists):
+    """The labels that occur in lists, ascending: int64 (K,)."""
+    return np.unique(_flat(lists))
+
+
+def indicator(lists, labels):
+    """Indicator uint8 (m, K) of the given labels (K,), which are sorted, in lists. Other labels are ignored."""
+    listed = _flat(lists)
+    row = np.repeat(np.arange(len(lists)), [len(labels_of_row) for labels_of_row in lists])
     Y = np.zeros((len(lists), len(labels)), dtype=np.uint8)
-    label_index = np.searchsorted(labels, listed).clip(0, max(len(labels) - 1, 0))
-    is_known_label = labels[label_index] == listed if len(labels) else np.zeros(0, dtype=bool)
-    Y[np.repeat(np.arange(len(lists)), size)[is_known_label], label_index[is_known_label]] = 1
-    return Y, labels
+    if len(labels):
+        label_index = np.searchsorted(labels, listed).clip(0, len(labels) - 1)
+        is_known = labels[label_index] == listed
+        Y[row[is_known], label_index[is_known]] = 1
+    return Y
+
+
+def _flat(lists):
+    return np.array([label for labels_of_row in lists for label in labels_of_row], dtype=np.int64)
 
 
 def lists_of(y, n_rows):
