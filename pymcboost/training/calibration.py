@@ -83,9 +83,8 @@ def check_rows(estimator, dataset, validation_set):
                 "calibrate=None"
             )
         return None
-    if (
-        isinstance(estimator.cv, Integral) or estimator.n_estimators == "auto"
-    ):  # which has checked its folds itself
+    # With "auto", the folds have been checked already.
+    if isinstance(estimator.cv, Integral) or estimator.n_estimators == "auto":
         return None
     parts = splits(estimator.cv, dataset, None)
     if not any(np.isin(dataset.codes[rows], dataset.codes[train]).any() for train, rows in parts):
@@ -109,9 +108,8 @@ def temperature_of_rows(model, validation_set):
 
 
 def _known_weights(validation_set):
-    return (validation_set.codes >= 0) * (
-        1.0 if validation_set.weight is None else validation_set.weight
-    )
+    """Weights of the rows; 0 for rows whose labels do not occur in training."""
+    return (validation_set.codes >= 0) * validation_set.row_weight
 
 
 def temperature_of_left_out(left_out, data, link):
@@ -225,14 +223,14 @@ def _of_few_rows(dataset, parts):
     the held-out rows. None if they have fewer than two classes.
     """
     (first_train, first_held), (second_train, second_held) = parts[:2]
-    for held_out, train, scored in (
+    for candidates, train, scored in (
         (first_held, second_train, second_held),
         (second_held, first_train, first_held),
     ):
-        few = held_out[np.isin(held_out, train)]
+        few = candidates[np.isin(candidates, train)]
         if np.count_nonzero(present(dataset, few)) >= 2:
-            n_few, n_held = sizes(dataset, [(few, held_out)])[0]
-            return (few, scored), n_few / n_held
+            n_few, n_candidates = sizes(dataset, [(few, candidates)])[0]
+            return (few, scored), n_few / n_candidates
     return None, 0.0
 
 
@@ -271,14 +269,14 @@ def shares(state, data, workers):
     scores.
     """
     booster = state.booster
-    begun = state.n_rounds or booster.init_score is not None
-    if begun or booster.multilabel or booster.link == "none" and callable(booster.probabilities):
+    has_scores = state.n_rounds or booster.init_score is not None
+    has_custom_loss = booster.link == "none" and callable(booster.probabilities)
+    if has_scores or booster.multilabel or has_custom_loss:
         return None
-    class_weights = np.bincount(data.y, data.weight, data.n_classes).astype(
-        np.float64
-    )  # int64 where there are no rows
-    total_class_weights = workers.sum(class_weights)
-    return np.maximum(total_class_weights / total_class_weights.sum(), np.finfo(np.float32).tiny)
+    # Without rows, bincount returns int64.
+    class_weights = np.bincount(data.y, data.weight, data.n_classes).astype(np.float64)
+    class_weights = workers.sum(class_weights)
+    return np.maximum(class_weights / class_weights.sum(), np.finfo(np.float32).tiny)
 
 
 def with_shares(model, factors):

@@ -1,6 +1,6 @@
 """Cross-validation within a training: one model per fold, all grown in step.
 
-It finds the best number of rounds, and scores each row by a model that has not seen it.
+It chooses the number of rounds, and scores each row by a model that has not seen it.
 """
 
 import threading
@@ -161,7 +161,7 @@ def out_of_fold(estimator, dataset, seed):
         The same for any ``n_jobs``.
     """
     parts = splits(estimator.cv, dataset, seed)
-    workers, n_threads = _shares(estimator, dataset, len(parts))
+    n_at_once, n_threads = _shares(estimator, dataset, len(parts))
     models = [
         _Model(estimator, dataset, *part, i, seed, MOST_ROUNDS, n_threads)
         for i, part in enumerate(parts)
@@ -178,7 +178,7 @@ def out_of_fold(estimator, dataset, seed):
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     bar = progress(name, MOST_ROUNDS, params.verbose if dataset.comm.rank == 0 else 0, at_most=True)
     at_first = [model.validation.scores for model in models]
-    with closing(_grown(models, workers)) as steps, closing(bar):
+    with closing(_grown(models, n_at_once)) as steps, closing(bar):
         rounds, curves, best = _until_no_better(steps, measure, metrics, patience, bar)
     scores, fold, trained = _joined(dataset, parts, at_first if best is None else best)
     best_round = max(1, patience.best_round)
@@ -264,19 +264,14 @@ def _measure(dataset, metrics, models, parts):
             f"scoring={booster.params.scoring!r}, which needs all rows in one place; use "
             "'log_loss' or another built-in metric"
         )
-    every = [OfAll(dataset, model.rows) for model in models]
+    collectors = [OfAll(dataset, model.rows) for model in models]
     sets = [model.validation_set for model in models]
     if dataset.comm is not ALONE:
-        pairs = zip(every, sets, strict=True)
         sets = [
             ValidationSet.of(
-                model_set.name,
-                None,
-                None,
-                rows_of_all(model_set.codes),
-                rows_of_all(model_set.weight),
+                worker_set.name, None, None, collect(worker_set.codes), collect(worker_set.weight)
             )
-            for rows_of_all, model_set in pairs
+            for collect, worker_set in zip(collectors, sets, strict=True)
         ]
     for validation_set in sets:
         for metric in metrics:
@@ -289,13 +284,15 @@ def _measure(dataset, metrics, models, parts):
         ]
 
     def measure(scores):
-        scores = [rows_of_all(part) for rows_of_all, part in zip(every, scores, strict=True)]
-        others = metrics if calibrated is None else metrics[1:]
-        of_models = [
-            measured(others, part, validation_set)
-            for part, validation_set in zip(scores, sets, strict=True)
+        scores = [
+            collect(model_scores) for collect, model_scores in zip(collectors, scores, strict=True)
         ]
-        curves = [[values[metric.name] for values in of_models] for metric in others]
+        others = metrics if calibrated is None else metrics[1:]
+        values_of_models = [
+            measured(others, model_scores, validation_set)
+            for model_scores, validation_set in zip(scores, sets, strict=True)
+        ]
+        curves = [[values[metric.name] for values in values_of_models] for metric in others]
         if calibrated is not None:
             curves.insert(0, calibrated.of_sets(scores, sets, in_training))
         return dataset.comm.broadcast(curves)
@@ -317,7 +314,7 @@ def held_scores(estimator, dataset, seed, rounds, parts, previous=None):
     previous : Previous, optional
         Rounds that all models begin with.
     """
-    workers, n_threads = _shares(estimator, dataset, len(parts))
+    n_at_once, n_threads = _shares(estimator, dataset, len(parts))
     scores = _empty(dataset)
 
     def grow(number):
@@ -335,7 +332,7 @@ def held_scores(estimator, dataset, seed, rounds, parts, previous=None):
         scores[model.rows] = model.finished(stop)
         return model.booster.link
 
-    with _side_by_side(workers) as (run, stop):
+    with _side_by_side(n_at_once) as (run, stop):
         links = list(run(grow, range(len(parts))))
     return scores, links[0]
 
@@ -445,13 +442,12 @@ def _drawn(cv, dataset, rows, strata, seed):
 
 def _shares(estimator, dataset, n_folds):
     """Number of models that grow at the same time, and of threads for each."""
-    n_threads = threads_for(
-        dataset.X.shape[0] * dataset.X.shape[1], threads_of(estimator.n_jobs, dataset.comm)
-    )
-    workers = (
-        min(n_folds, n_threads) if estimator.booster.side_by_side and dataset.comm is ALONE else 1
-    )
-    return workers, n_threads // workers
+    n_rows, n_features = dataset.X.shape
+    n_threads = threads_for(n_rows * n_features, threads_of(estimator.n_jobs, dataset.comm))
+    n_models = 1
+    if estimator.booster.side_by_side and dataset.comm is ALONE:
+        n_models = min(n_folds, n_threads)
+    return n_models, n_threads // n_models
 
 
 class _Model:
@@ -477,22 +473,20 @@ class _Model:
         X = X.tocsc() if hasattr(X, "tocsc") else X
         # The metric covers the rows of all workers; those of this worker may be empty, so they are not checked.
         make_set = ValidationSet if fast or dataset.comm is not ALONE else ValidationSet.of
-        given_rows = None if fast else dataset.given_to(estimator.scoring, rows)
-        first = dataset.first_scores(rows)
+        user_X = None if fast else dataset.given_to(estimator.scoring, rows)
+        init_score = dataset.first_scores(rows)
         self.validation_set = make_set(
-            f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given_rows, first
+            f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], user_X, init_score
         )
         self.validation = Validation([self.validation_set], K)
-        self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31, dataset.comm)
+        self.booster = estimator._booster(lambda: (seed + number) % 2**31, dataset.comm)
         if fast:
             done = 0 if previous is None else previous.n_rounds
-            most = done + booster.speed_up(most - done)
-        options = {"previous": previous, "validation": self.validation}
-        self.trainer = Trainer(
-            booster.lay_out(dataset.only(train), n_threads, previous), most, **options
-        )
+            most = done + self.booster.speed_up(most - done)
+        self.booster.lay_out(dataset.only(train), n_threads, previous)
+        self.trainer = Trainer(self.booster, most, previous=previous, validation=self.validation)
         if previous is not None:
-            self.validation.add_rounds(booster.builder)
+            self.validation.add_rounds(self.booster.builder)
 
     def grow(self, marks, stop):
         """Train up to each of these numbers of rounds, if possible, until ``stop`` is set; keep the scores at each."""
@@ -516,10 +510,10 @@ class _Model:
 
 
 @contextmanager
-def _side_by_side(workers):
-    """Context with a ``map`` over ``workers`` threads, and an event that is set when they should stop."""
+def _side_by_side(n_at_once):
+    """Context with a ``map`` over this many threads, and an event that is set when they should stop."""
     stop = threading.Event()
-    pool = ThreadPoolExecutor(workers) if workers > 1 else None
+    pool = ThreadPoolExecutor(n_at_once) if n_at_once > 1 else None
     try:
         yield (map if pool is None else pool.map), stop
     finally:
@@ -536,22 +530,21 @@ def _marks():
         yield done
 
 
-def _grown(models, workers):
+def _grown(models, n_at_once):
     """Yield numbers of rounds and the scores of all models after them, until no model grows further."""
     # Rounds beyond the last measurement are wasted, and fewer synchronizations only help with several threads.
-    step = (
-        1
-        if workers == 1
-        else max(1, min(STEP, STEP_SCORES // sum(m.validation.scores.size for m in models)))
-    )
+    step = 1
+    if n_at_once > 1:
+        n_scores = sum(model.validation.scores.size for model in models)
+        step = max(1, min(STEP, STEP_SCORES // n_scores))
     marks = _marks()
     done = 0
-    with _side_by_side(workers) as (run, stop):
-        while part := list(islice(marks, step)):
-            for _ in run(lambda model, part=part: model.grow(part, stop), models):
+    with _side_by_side(n_at_once) as (run, stop):
+        while next_marks := list(islice(marks, step)):
+            for _ in run(lambda model, marks=next_marks: model.grow(marks, stop), models):
                 pass
             last = max(model.n_rounds for model in models)
-            for t, mark in enumerate(part):
+            for t, mark in enumerate(next_marks):
                 if done == last:
                     return
                 done = min(mark, last)

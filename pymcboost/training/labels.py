@@ -33,10 +33,9 @@ def refuse_labels(name, y):
     if is_indicator(y):
         form = "lists of labels"
         if not is_lists_of_labels(lists_of(y)):
-            form = (
-                f"the shape {np.shape(y)}"
-                + "; for one-hot rows give y.argmax(axis=1)" * _is_one_hot(y)
-            )
+            form = f"the shape {np.shape(y)}"
+            if _is_one_hot(y):
+                form += "; for one-hot rows give y.argmax(axis=1)"
         raise ValueError(
             f"{name} needs one class per row here, but y has {form}; for multi-label data use "
             "VectorTreeBoostClassifier(loss='logistic') or AdaBoostMHClassifier"
@@ -118,14 +117,17 @@ def joined_labels(parts):
 
 
 def labels_of_all(workers, y):
-    """Labels in the lists of all workers; None for indicators, which have no label names."""
+    """Labels in the lists of all workers; None for indicators, which have no label names.
+
+    None for a single worker, too: `labels_given` finds its labels while it reads the lists, which takes long.
+    """
     if workers.size == 1:
         return None
     if not rows_in(y):
-        own_labels = "no rows"
+        labels_here = "no rows"
     else:
-        own_labels = np.unique(_named(y)[1]) if is_lists_of_labels(y) else None
-    every = [labels for labels in workers.exchange(own_labels) if not isinstance(labels, str)]
+        labels_here = np.unique(_named(y)[1]) if is_lists_of_labels(y) else None
+    every = [labels for labels in workers.exchange(labels_here) if not isinstance(labels, str)]
     if all(labels is None for labels in every):
         return None
     if any(labels is None for labels in every):
@@ -215,6 +217,7 @@ def error(scores, validation_set, link):
 
 
 def _predicted(scores):
+    """Whether a row gets a label, for the threshold that scores have while they are measured."""
     return scores > 0
 
 
@@ -232,12 +235,12 @@ def f1_macro(scores, validation_set, link):
 
 def _counts(scores, validation_set):
     """Weight sums by label: of true positives, and of true plus predicted labels."""
-    weight = np.ones(len(scores)) if validation_set.weight is None else validation_set.weight
+    weight = validation_set.row_weight
     predicted = _predicted(scores)
     has = validation_set.codes > 0
-    return np.einsum("i,ij->j", weight, predicted & has), np.einsum(
-        "i,ij->j", weight, predicted.astype(float) + has
-    )
+    right = np.einsum("i,ij->j", weight, predicted & has)
+    sizes = np.einsum("i,ij->j", weight, predicted.astype(float) + has)
+    return right, sizes
 
 
 def precision_at(k):
@@ -279,12 +282,11 @@ def best_thresholds(scores, labels, weight):
             continue
         f1 = 2 * np.cumsum(w * has) / (np.cumsum(w) + total)
         ends = np.flatnonzero(np.append(column[1:] < column[:-1], True))
-        best_end = ends[f1[ends].argmax()]
-        thresholds[k] = (
-            (column[best_end] + column[best_end + 1]) / 2
-            if best_end + 1 < len(column)
-            else column[best_end] - 1
-        )
+        last = ends[f1[ends].argmax()]
+        if last + 1 < len(column):
+            thresholds[k] = (column[last] + column[last + 1]) / 2
+        else:
+            thresholds[k] = column[last] - 1
     return thresholds
 
 

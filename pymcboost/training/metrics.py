@@ -78,6 +78,11 @@ class ValidationSet:
             weight[weight > 0] = on_grid(weight[weight > 0], 1.0, len(weight))
         return cls(name, X, y, codes, weight, given_rows, init_score)
 
+    @property
+    def row_weight(self):
+        """Weight of every row, ones if all are the same: float64 (n,)."""
+        return np.ones(len(self.codes)) if self.weight is None else self.weight
+
     def raw_scores(self, model):
         """Raw scores (n, K) of the rows by a model."""
         scores = model.raw_scores(self.X)
@@ -91,8 +96,7 @@ class ValidationSet:
 
     def totals(self, values=1.0):
         """Sums of the weighted values by class, with unseen labels first: (K' + 1,)."""
-        weight = np.ones(len(self.codes)) if self.weight is None else self.weight
-        return np.bincount(self.codes + 1, weight * values)
+        return np.bincount(self.codes + 1, self.row_weight * values)
 
 
 def as_given(X, rows=None):
@@ -183,21 +187,21 @@ class CalibratedLogLoss:
 
     def of_sets(self, scores, sets, has_known_label):
         """Compute the metric of every set at a common temperature, fitted to the rows with ``has_known_label``."""
-        weight = [
-            has_known_label[i] * (1.0 if validation_set.weight is None else validation_set.weight)
-            for i, validation_set in enumerate(sets)
-        ]
         codes = np.concatenate([validation_set.codes for validation_set in sets]).clip(0)
-        parts = np.concatenate(scores), codes, np.concatenate(weight)
-        if not parts[2].any():
-            return [
-                log_loss(part, validation_set, self.link)
-                for part, validation_set in zip(scores, sets, strict=True)
+        weight = np.concatenate(
+            [
+                is_known * validation_set.row_weight
+                for is_known, validation_set in zip(has_known_label, sets, strict=True)
             ]
-        self._temperature = fit_temperature(*parts, self.link, self._temperature)
+        )
+        if weight.any():
+            self._temperature = fit_temperature(
+                np.concatenate(scores), codes, weight, self.link, self._temperature
+            )
+            scores = [scores_of_set / self._temperature for scores_of_set in scores]
         return [
-            log_loss(part / self._temperature, validation_set, self.link)
-            for part, validation_set in zip(scores, sets, strict=True)
+            log_loss(scores_of_set, validation_set, self.link)
+            for scores_of_set, validation_set in zip(scores, sets, strict=True)
         ]
 
     def __call__(self, scores, validation_set):
@@ -248,11 +252,10 @@ def auc_ovr(scores, validation_set, link, of_scores=probabilities):
         columns = link(scores)
         rounding = _rounding_of_scores
         top = max(top, np.abs(columns).max(initial=0))
-    inside = (
-        validation_set.codes.T == 1
-        if validation_set.codes.ndim == 2
-        else validation_set.codes == np.arange(scores.shape[1])[:, None]
-    )
+    if validation_set.codes.ndim == 2:
+        inside = validation_set.codes.T == 1
+    else:
+        inside = validation_set.codes == np.arange(scores.shape[1])[:, None]
     areas = [
         _area(columns[:, k], inside[k], validation_set.weight, rounding=partial(rounding, top=top))
         for k in _two_sided(validation_set)
@@ -266,30 +269,27 @@ def _rounding_of_scores(column, top):
 
 
 def _rounding_of_probabilities(column, top):
-    """The same for probabilities: the derivative of p is p (1 - p), and p itself is rounded by a few units."""
+    """Possible difference of equal probabilities: the derivative of p is p (1 - p), and p is rounded by a few units."""
     return column * (ROUNDING * top * (1 - column) + 4 * np.finfo(np.float64).eps)
 
 
 def _area(column, inside, weight, rounding):
     """Share of the pairs (row inside, row outside) that are ordered correctly; ties count half."""
     order = np.argsort(column, kind="stable")
-    column, inside = column[order], inside[order]
+    column = column[order]
+    inside = inside[order]
     weight = np.ones(len(order)) if weight is None else weight[order]
-    begins = np.flatnonzero(
-        np.concatenate(([True], column[1:] - column[:-1] > rounding(column[1:])))
-    )
-    within, outside = (np.add.reduceat(weight * part, begins) for part in (inside, ~inside))
+    is_larger = column[1:] - column[:-1] > rounding(column[1:])
+    begin_of_ties = np.flatnonzero(np.concatenate(([True], is_larger)))
+    within = np.add.reduceat(weight * inside, begin_of_ties)
+    outside = np.add.reduceat(weight * ~inside, begin_of_ties)
     return ((np.cumsum(outside) - outside / 2) * within).sum() / (within.sum() * outside.sum())
 
 
 def _two_sided(validation_set):
+    """Classes (or labels) that some rows of positive weight have, and others do not."""
     if validation_set.codes.ndim == 2:
-        has = (
-            validation_set.codes[
-                slice(None) if validation_set.weight is None else validation_set.weight > 0
-            ]
-            > 0
-        )
+        has = validation_set.codes[validation_set.row_weight > 0] > 0
         return np.flatnonzero(has.any(axis=0) & ~has.all(axis=0))
     total = validation_set.totals()
     return np.flatnonzero((total[1:] > 0) & (total.sum() - total[1:] > 0))
@@ -335,15 +335,19 @@ class Metric:
         name_of_scoring = column_of(scoring)
         self.name = name_of_scoring if name is None else name
         self.sign = 1 if scoring in ERRORS else -1
-        self._function = (LABEL_METRICS if link == "sigmoid" else METRICS).get(name_of_scoring)
-        if self._function is None and name_of_scoring in (
-            labels.ONLY if link != "sigmoid" else METRICS
-        ):
-            of = (
-                "one class per row" if link == "sigmoid" else "multi-label rows and loss='logistic'"
+        is_multilabel = link == "sigmoid"
+        if is_multilabel:
+            functions, elsewhere, rows = LABEL_METRICS, METRICS, "one class per row"
+        else:
+            functions, elsewhere, rows = (
+                METRICS,
+                labels.ONLY,
+                "multi-label rows and loss='logistic'",
             )
+        self._function = functions.get(name_of_scoring)
+        if self._function is None and name_of_scoring in elsewhere:
             raise ValueError(
-                f"scoring={scoring!r} works only with {of}; use 'log_loss' or another metric"
+                f"scoring={scoring!r} works only with {rows}; use 'log_loss' or another metric"
             )
         if name_of_scoring == "loss":
             if loss is None:
@@ -363,11 +367,9 @@ class Metric:
                 "sklearn.metrics.make_scorer converts a metric of (y_true, y_pred)"
             )
         self._scorer = None if self._function else _scorer(scoring)
-        self._measure = self._scorer if link == "sigmoid" else _with_classes(self._scorer, classes)
-        self._needs_loss, self._needs_two_sides = (
-            name_of_scoring == "loss",
-            name_of_scoring == "auc_ovr",
-        )
+        self._measure = self._scorer if is_multilabel else _with_classes(self._scorer, classes)
+        self._needs_loss = name_of_scoring == "loss"
+        self._needs_two_sides = name_of_scoring == "auc_ovr"
         if link == "none" and (name_of_scoring == "log_loss" or _needs_probabilities(self._scorer)):
             raise ValueError(
                 f"scoring={scoring!r} needs probabilities, which this algorithm does not "
@@ -410,35 +412,27 @@ class Metric:
             return auc_ovr(scores, validation_set, self.link, of_scores)
         if self._function is not None:
             return self._function(scores, validation_set, self.link)
+        return self._score_of_scorer(scores, validation_set, of_scores)
+
+    def _score_of_scorer(self, scores, validation_set, of_scores):
+        """Call the scorer with a classifier that returns these scores; refuse what is not a number."""
         from pymcboost.training.round_view import RoundView
 
-        probabilities_of = (
-            None
-            if self.link == "none"
-            else partial(_own_probabilities, link=self.link, of_scores=of_scores)
-        )
+        probabilities_of = None
+        if self.link != "none":
+            probabilities_of = partial(_own_probabilities, link=self.link, of_scores=of_scores)
         view = RoundView(scores, self.classes, probabilities_of, labels=self.link == "sigmoid")
         average = _average_of_classes(self._scorer)
         present = _two_sided(validation_set)
-        if (
-            average
-            and validation_set.codes.ndim == 1
-            and len(self.classes) > 2
-            and 0 < len(present) < len(self.classes)
-        ):
+        is_multiclass = validation_set.codes.ndim == 1 and len(self.classes) > 2
+        if average and is_multiclass and 0 < len(present) < len(self.classes):
             return self._mean_of_classes(average, view, validation_set, present)
-        weights = (
-            {}
-            if validation_set.weight is None or not self._weighted()
-            else {"sample_weight": validation_set.weight}
-        )
+        X = validation_set.X if validation_set.user_X is None else validation_set.user_X
+        weights = {}
+        if validation_set.weight is not None and self._weighted():
+            weights["sample_weight"] = validation_set.weight
         try:
-            value = self._measure(
-                view,
-                validation_set.X if validation_set.user_X is None else validation_set.user_X,
-                validation_set.y,
-                **weights,
-            )
+            value = self._measure(view, X, validation_set.y, **weights)
         except (ValueError, AttributeError) as error:
             raise ValueError(
                 f"scoring: {self._scorer!r} fails on the validation set {validation_set.name!r}: "
@@ -462,11 +456,10 @@ class Metric:
 
         scikit-learn's own mean is NaN or an error if a class has no rows.
         """
-        columns = (
-            view.predict_proba(None)
-            if _needs_probabilities(self._scorer)
-            else view.decision_function(None)
-        )
+        if _needs_probabilities(self._scorer):
+            columns = view.predict_proba(None)
+        else:
+            columns = view.decision_function(None)
         values = [
             self._scorer._score_func(
                 validation_set.codes == k, columns[:, k], sample_weight=validation_set.weight
@@ -478,11 +471,9 @@ class Metric:
 
     def _remedy(self, validation_set):
         """Advice if a metric is undefined because a class has no rows; empty if all classes have some."""
-        absent = (
-            []
-            if validation_set.codes.ndim == 2
-            else np.setdiff1d(np.arange(len(self.classes)), validation_set.codes)
-        )
+        if validation_set.codes.ndim == 2:
+            return ""
+        absent = np.setdiff1d(np.arange(len(self.classes)), validation_set.codes)
         if not len(absent):
             return ""
         return (

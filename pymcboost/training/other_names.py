@@ -220,8 +220,9 @@ def hint_of_value(parameter, value, allows):
     if isinstance(value, str):
         names_here = VALUES.get(parameter, {}).items()
         here = next((here for names, here in names_here if value in names.split()), None)
-        known = here is not None and allows(here)
-        return f"; {value!r} in other libraries is {here!r} here" * known
+        if here is None or not allows(here):
+            return ""
+        return f"; {value!r} in other libraries is {here!r} here"
     if parameter == "early_stopping" and isinstance(value, int):
         return f"; n_iter_no_change={value} sets the patience, with early_stopping=True"
     if isinstance(value, int) and (parameter, value) in NUMBERS:
@@ -280,8 +281,10 @@ def hint(name, place, places, estimator):
     equivalent = next((candidate for candidate in here if candidate in places), None)
     words = [remark]
     if equivalent is not None:
-        other = " of fit" if place == "constructor" else " of the constructor"
-        words.insert(0, f"use {equivalent}" + other * (places[equivalent] != place))
+        where = ""
+        if places[equivalent] != place:
+            where = " of fit" if place == "constructor" else " of the constructor"
+        words.insert(0, f"use {equivalent}{where}")
     elif here:
         words = [
             f"it is called {here[0]} here, but {estimator} does not have it",
