@@ -291,9 +291,9 @@ def _training_rows(dataset: TrainingSet, scoring):
     rows = slice(None) if used.all() else np.flatnonzero(used)
     X = dataset.X if used.all() else dataset.X[rows]
     X = X.tocsc() if hasattr(X, "tocsc") else X
-    given_rows = dataset.given_to(scoring, None if used.all() else rows)
+    given_rows = dataset.user_rows(scoring, None if used.all() else rows)
     parts = (dataset.codes[rows], dataset.weight[rows])
-    first = dataset.first_scores(rows)
+    first = dataset.init_score_of(rows)
     if dataset.comm.size == 1:
         training_set = ValidationSet.of("train", X, dataset.y(rows), *parts, given_rows, first)
         return training_set, training_set, lambda scores: scores

@@ -32,9 +32,7 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
     d = data.n_features
     comm = data.comm
     _refuse_infinite(data)
-    weight = (
-        None if comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0 else data.weight
-    )
+    weight = None if has_equal_weights(data) else data.weight
     ends = [None] * d
     counts = np.zeros((3, d), dtype=np.int64)  # of each column: distinct values, missing rows, bins
     step = max(comm.size, BLOCK_VALUES // max(1, int(comm.maximum(np.array([m]))[0])))
@@ -80,6 +78,11 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
     )
 
 
+def has_equal_weights(data):
+    """Whether all rows of all workers have the weight 1."""
+    return not data.comm.maximum(np.array([int((data.weight != 1).any())]))[0]
+
+
 def _ends(value, cuts):
     """Smallest and largest of these ascending values in every bin; zeros if there are no values."""
     if not len(value):
@@ -104,9 +107,8 @@ def _refuse_infinite(data):
     """Refuse columns with infinite values in this worker's rows."""
     X = data.X
     step = 1 << 16
-    if X.dtype == np.float32 and not any(
-        np.isinf(X[i : i + step]).any() for i in range(0, len(X), step)
-    ):
+    pieces = (X[i : i + step] for i in range(0, len(X), step))
+    if X.dtype == np.float32 and not any(np.isinf(piece).any() for piece in pieces):
         return
     bad = np.full(data.n_features, -1, dtype=np.int64)
     for f, column in enumerate(_columns(data, range(data.n_features))):
@@ -162,15 +164,14 @@ def _own_columns(data, columns, weight):
         arrays = [comm.gather(array, counts_by_worker.sum(axis=1), owner) for array in joined]
         if owner != comm.rank:
             continue
-        pieces = [
-            np.split(array, counts_by_worker.ravel().cumsum()[:-1]) for array in arrays
-        ]  # by worker, then by column
+        # By worker, then by column.
+        pieces = [np.split(array, counts_by_worker.ravel().cumsum()[:-1]) for array in arrays]
         for j, f in enumerate(columns[low:high]):
             value, *sums = (
                 np.concatenate(pieces_of_column[j :: high - low]) for pieces_of_column in pieces
             )
             order = np.argsort(value, kind="stable")
-            value, count, *mass = _merged(value[order], *(weights[order] for weights in sums))
+            value, count, *mass = _merged(value[order], *(array[order] for array in sums))
             yield f, value, count, mass[0] if mass else count.astype(np.float64)
 
 
@@ -183,18 +184,32 @@ def cuts_of(value, mass, max_bins, least):
     column = value[:, None]
     rows = np.arange(n)
     if max_bins is None:
-        order, cuts = np.empty((1, n), dtype=np.int32), np.empty((1, n), dtype=np.float32)
-        n_cuts, n_missing = np.empty(1, dtype=np.int64), np.empty(1, dtype=np.int64)
+        order = np.empty((1, n), dtype=np.int32)
+        cuts = np.empty((1, n), dtype=np.float32)
+        n_cuts, n_missing = np.empty((2, 1), dtype=np.int64)
         _bins.sort_columns(
             column, rows, np.zeros(1, dtype=np.int64), mass, 0.0, order, cuts, n_cuts, n_missing, 1
         )
         return cuts[0, : n_cuts[0]]
     codes = np.empty((1, n), dtype=np.uint8)
     low, high = np.empty((2, 1, MOST_CODES), dtype=np.float32)
-    facts = [
-        np.empty(1, dtype=kind)
-        for kind in (np.int32, np.int64, np.int64, np.int32, np.int64, np.int64)
-    ]
-    _bins.bin_columns(column, rows, mass, max_bins, least, codes, low, high, *facts, 1)
-    n_bins = facts[0][0]
-    return cuts_between(low[0, :n_bins], high[0, :n_bins])
+    n_bins, mode = np.empty((2, 1), dtype=np.int32)
+    distinct, missing, mode_rows, bad = np.empty((4, 1), dtype=np.int64)
+    _bins.bin_columns(
+        column,
+        rows,
+        mass,
+        max_bins,
+        least,
+        codes,
+        low,
+        high,
+        n_bins,
+        distinct,
+        missing,
+        mode,
+        mode_rows,
+        bad,
+        1,
+    )
+    return cuts_between(low[0, : n_bins[0]], high[0, : n_bins[0]])

@@ -74,16 +74,16 @@ class Tiles(StumpLayout):
     def of(cls, codes, features, all_bins, missing_code, thresholds_of, n_threads, total_rows):
         """Put these columns of ``codes`` (d, m) into tiles; ``total_rows`` counts the rows of all workers."""
         m = codes.shape[1]
-        byte_slots = (
-            _bundle(features, all_bins) if total_rows >= BUNDLE_ROWS else [[f] for f in features]
-        )
+        if total_rows >= BUNDLE_ROWS:
+            byte_slots = _bundle(features, all_bins)
+        else:
+            byte_slots = [[f] for f in features]
         n_tiles = -(-len(byte_slots) // 4)
         byte_slots += [[]] * (4 * n_tiles - len(byte_slots))
         order = [f for slots in byte_slots for f in slots]
         bins = all_bins[order].astype(np.int32)
-        byte_ptr = np.concatenate(([0], np.cumsum([len(slots) for slots in byte_slots]))).astype(
-            np.int32
-        )
+        byte_ptr = np.concatenate(([0], np.cumsum([len(slots) for slots in byte_slots])))
+        byte_ptr = byte_ptr.astype(np.int32)
         stride = np.ones(len(order), dtype=np.int32)
         cells = np.ones(4 * n_tiles, dtype=np.int32)
         for byte in range(4 * n_tiles):
@@ -111,7 +111,8 @@ class Tiles(StumpLayout):
         """Put the columns ``columns`` of `ListedBins` into tiles; the other arrays cover all columns."""
         codes = np.empty((len(columns), n_rows), dtype=np.uint8)
         place = np.full(len(bins.cuts), -1)
-        codes[:], place[columns] = bins.usual[columns, None], np.arange(len(columns))
+        codes[:] = bins.usual[columns, None]
+        place[columns] = np.arange(len(columns))
         for f, rows, entry_bins in bins.entries:
             if place[f] >= 0:
                 codes[place[f], rows] = entry_bins
@@ -132,7 +133,7 @@ class Tiles(StumpLayout):
         return np.repeat(np.arange(len(self.byte_ptr) - 1, dtype=np.int32), np.diff(self.byte_ptr))
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
-        """See `StumpLayout.search`; uses histograms of the bytes."""
+        """Search the splits by histograms of the bytes; see `StumpLayout.search`."""
         _stumps.search_tiles(
             gradient,
             self.codes,
@@ -148,7 +149,7 @@ class Tiles(StumpLayout):
         )
 
     def fill(self, rounded, sums, cell_rows, scratch, cells, n_threads):
-        """See `StumpLayout.fill`."""
+        """Fill the histograms with an integer gradient; see `StumpLayout.fill`."""
         _histograms.fill_tiles(
             rounded,
             self.codes,
@@ -163,7 +164,7 @@ class Tiles(StumpLayout):
         )
 
     def side(self, slot, pos, nan_left, h):
-        """See `StumpLayout.side`."""
+        """Write the outputs of a split; see `StumpLayout.side`."""
         byte = self.byte[slot]
         _stumps.side_tile(
             self.codes[byte // 4],
@@ -177,7 +178,7 @@ class Tiles(StumpLayout):
         )
 
     def sides(self, slots, codes, to, h, n_threads):
-        """See `StumpLayout.sides`; several run in parallel."""
+        """Write the outputs of several splits in parallel; see `StumpLayout.sides`."""
         _stumps.side_tiles(
             self.codes,
             self.byte,
@@ -207,7 +208,8 @@ class Lists(StumpLayout):
     def of(cls, codes, features, mode, others, all_bins, missing_code, thresholds_of, n_threads):
         """List the ``others`` (d,) rows of these columns of ``codes`` (d, m); all arrays are by column."""
         ptr = np.concatenate(([0], np.cumsum(others[features]))).astype(np.int64)
-        rows, listed = aligned_zeros(ptr[-1], np.int32), aligned_zeros(ptr[-1], np.uint8)
+        rows = aligned_zeros(ptr[-1], np.int32)
+        listed = aligned_zeros(ptr[-1], np.uint8)
         _bins.list_others(codes, features, mode[features], ptr, rows, listed, n_threads)
         return cls(
             features.astype(np.int32),
@@ -245,7 +247,7 @@ class Lists(StumpLayout):
         )
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
-        """See `StumpLayout.search`; uses histograms of the listed rows."""
+        """Search the splits by histograms of the listed rows; see `StumpLayout.search`."""
         _stumps.search_lists(
             gradient,
             sums,
@@ -262,7 +264,7 @@ class Lists(StumpLayout):
         )
 
     def fill(self, rounded, sums, cell_rows, scratch, cells, n_threads):
-        """See `StumpLayout.fill`."""
+        """Fill the histograms with an integer gradient; see `StumpLayout.fill`."""
         _histograms.fill_lists(
             rounded,
             sums,
@@ -278,7 +280,7 @@ class Lists(StumpLayout):
         )
 
     def side(self, slot, pos, nan_left, h):
-        """See `StumpLayout.side`."""
+        """Write the outputs of a split; see `StumpLayout.side`."""
         part = slice(self.ptr[slot], self.ptr[slot + 1])
         _stumps.side_list(
             self.rows[part],
@@ -309,16 +311,16 @@ class Sorted(StumpLayout):
 
     @property
     def has_missing(self):
-        """See `StumpLayout.has_missing`."""
+        """Whether any column has missing values."""
         return bool(np.any(self.n_missing))
 
     @property
     def sees_missing(self):
-        """See `StumpLayout.sees_missing`."""
+        """Whether the column of each slot has missing values."""
         return self.n_missing > 0
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
-        """See `StumpLayout.search`; scans the sorted entries."""
+        """Search the splits by a scan of the sorted entries; see `StumpLayout.search`."""
         _stumps.search_sorted(
             gradient,
             sums,
@@ -333,7 +335,7 @@ class Sorted(StumpLayout):
         )
 
     def side(self, slot, pos, nan_left, h):
-        """See `StumpLayout.side`."""
+        """Write the outputs of a split; see `StumpLayout.side`."""
         part = slice(self.ptr[slot], self.ptr[slot + 1])
         _stumps.side_sorted(
             self.order[part], self.n_missing[slot], self.default_at[slot], pos, nan_left, h
@@ -342,19 +344,19 @@ class Sorted(StumpLayout):
 
 def _bundle(features, n_bins):
     """Group columns so that the product of their bins is at most 256, largest columns first."""
-    bytes_ = []
-    cells = []
-    start = 0
+    bundles = []
+    n_cells = []
+    n_full = 0  # the first bundles, which no column fits into
     for f in sorted(features, key=lambda f: (-n_bins[f], f)):
         size = int(n_bins[f])
-        while start < len(bytes_) and cells[start] * 2 > 256:
-            start += 1
-        for b in range(start, len(bytes_)):
-            if cells[b] * size <= 256:
-                bytes_[b].append(f)
-                cells[b] *= size
+        while n_full < len(bundles) and n_cells[n_full] * 2 > 256:
+            n_full += 1
+        for b in range(n_full, len(bundles)):
+            if n_cells[b] * size <= 256:
+                bundles[b].append(f)
+                n_cells[b] *= size
                 break
         else:
-            bytes_.append([f])
-            cells.append(size)
-    return bytes_
+            bundles.append([f])
+            n_cells.append(size)
+    return bundles

@@ -123,21 +123,12 @@ def lists_of(y, n_rows):
     if not (isinstance(y, np.ndarray) and y.ndim == 2):
         try:
             label_lists = [sorted({int(label) for label in labels_of_row}) for labels_of_row in y]
-            ok = all(
-                len(labels_of_row) == len(labels_given)
-                for labels_of_row, labels_given in zip(label_lists, y, strict=True)
-            )
+            are_distinct = list(map(len, label_lists)) == list(map(len, y))
         except (TypeError, ValueError):
             label_lists = []
-            ok = False
-        if (
-            not ok
-            or len(label_lists) != n_rows
-            or any(
-                labels_of_row and max(map(abs, labels_of_row)) > LARGEST
-                for labels_of_row in label_lists
-            )
-        ):
+            are_distinct = False
+        largest = max((abs(label) for row in label_lists for label in row), default=0)
+        if not are_distinct or len(label_lists) != n_rows or largest > LARGEST:
             raise ValueError(
                 "y must be an indicator matrix, or contain a list of labels for each of the "
                 f"{n_rows} rows; labels are distinct whole numbers within +-2^53"

@@ -44,6 +44,7 @@ class Lines:
         self._room(1 << 12)
 
     def _room(self, length):
+        """Allocate the arrays of a row, enough for a line of this length."""
         self._length = length
         n = length // 2 + 1
         self._parts = [np.empty(length // 4 + 1, dtype) for dtype in (np.int32, np.float32)]

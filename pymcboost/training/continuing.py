@@ -108,7 +108,7 @@ def of_last_fit(draft):
     )
 
 
-def check_first_scores(draft, has_init_score):
+def check_init_score(draft, has_init_score):
     """Refuse a warm start if only one of the two fits has an init_score."""
     had_init_score = getattr(draft, "_has_init_score", False)
     if had_init_score and not has_init_score:

@@ -245,7 +245,7 @@ class Training:
         )
         self.has_init_score = dataset.init_score is not None
         if continued:
-            continuing.check_first_scores(self.draft, self.has_init_score)
+            continuing.check_init_score(self.draft, self.has_init_score)
         class_weight = self._class_weight(dataset)
         if not dataset.is_multilabel:
             dataset = dataset.reweighted(dataset.weight * class_weight[dataset.codes])

@@ -473,8 +473,8 @@ class _Model:
         X = X.tocsc() if hasattr(X, "tocsc") else X
         # The metric covers the rows of all workers; those of this worker may be empty, so they are not checked.
         make_set = ValidationSet if fast or dataset.comm is not ALONE else ValidationSet.of
-        user_X = None if fast else dataset.given_to(estimator.scoring, rows)
-        init_score = dataset.first_scores(rows)
+        user_X = None if fast else dataset.user_rows(estimator.scoring, rows)
+        init_score = dataset.init_score_of(rows)
         self.validation_set = make_set(
             f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], user_X, init_score
         )

@@ -65,7 +65,7 @@ class ValidationSet:
     init_score: Any = None
 
     @classmethod
-    def of(cls, name, X, y, codes, weight, given_rows=None, init_score=None):
+    def of(cls, name, X, y, codes, weight, user_X=None, init_score=None):
         """Create the set with weights scaled to a maximum of 1; an error if no row has positive weight."""
         largest = weight.max(initial=0)
         if not 0 < largest < np.inf:
@@ -76,7 +76,7 @@ class ValidationSet:
         weight = None if (weight == largest).all() else weight / largest
         if weight is not None:
             weight[weight > 0] = on_grid(weight[weight > 0], 1.0, len(weight))
-        return cls(name, X, y, codes, weight, given_rows, init_score)
+        return cls(name, X, y, codes, weight, user_X, init_score)
 
     @property
     def row_weight(self):

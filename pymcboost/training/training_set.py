@@ -88,13 +88,13 @@ class TrainingSet:
         codes = self.codes[rows]
         return codes.astype(int) if self.is_multilabel else self.classes[codes]
 
-    def given_to(self, scoring, rows=None):
+    def user_rows(self, scoring, rows=None):
         """Return X, or rows of it, as the user gave it, if ``scoring`` has a function that may read it; else None."""
         if self.user_X is None or not looks_at_rows(scoring):
             return None
         return as_given(self.user_X, rows)
 
-    def first_scores(self, rows):
+    def init_score_of(self, rows):
         """``init_score`` of rows; None if there is none."""
         return None if self.init_score is None else self.init_score[rows]
 

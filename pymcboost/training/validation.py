@@ -155,7 +155,7 @@ def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, a
     """Check a validation set and return it; class weights count as in training."""
     is_multilabel = dataset.is_multilabel
     user_X = X
-    _check_first_scores(name, init_score, dataset)
+    _check_init_score(name, init_score, dataset)
     try:
         check_sparse(X)
         X = encoded(estimator, dataset.categories, X, names="X.columns")
@@ -197,7 +197,7 @@ def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, a
     return ValidationSet.of(name, X, y, codes, weight, user_X, init_score)
 
 
-def _check_first_scores(name, init_score, dataset):
+def _check_init_score(name, init_score, dataset):
     """Refuse a validation set if only one of it and the training rows has initial scores."""
     if (init_score is None) == (dataset.init_score is None):
         return
@@ -366,12 +366,12 @@ def set_aside(booster, dataset, random_state):
     if workers is ALONE:
         rows = held_out(codes, dataset.weight, share, random_state, dataset.groups)
         parts = dataset.X[rows], dataset.y(rows), codes[rows], dataset.weight[rows]
-        init_score = dataset.first_scores(rows)
+        init_score = dataset.init_score_of(rows)
     else:
         rows, parts, init_score = _set_aside_by_workers(workers, dataset, share, random_state)
     X_held, y, codes, weight = parts
     X_held = X_held.tocsc() if hasattr(X_held, "tocsc") else X_held
-    user_X = dataset.given_to(params.scoring, rows)
+    user_X = dataset.user_rows(params.scoring, rows)
     return rows, ValidationSet.of("val", X_held, y, codes, weight, user_X, init_score), share
 
 
@@ -388,7 +388,7 @@ def _set_aside_by_workers(workers, dataset, share, random_state):
     if dataset.init_score is None:
         return rows, divided.drawn_set(workers, parts, number[rows]), None
     *parts, init_score = divided.drawn_set(
-        workers, (*parts, dataset.first_scores(rows)), number[rows]
+        workers, (*parts, dataset.init_score_of(rows)), number[rows]
     )
     return rows, parts, init_score
 
