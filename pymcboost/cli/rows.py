@@ -3,7 +3,7 @@
 import os
 from typing import Any, NamedTuple
 
-from pymcboost.cli.console import table_kind
+from pymcboost.cli.console import shown_path, table_kind
 from pymcboost.threads import counted
 
 CLASSES_SHOWN = 20
@@ -54,11 +54,6 @@ def read_lists(path, note, allows_missing, workers, like=None, **options):
         f"{path}: {counted(m, 'row')}, {counted(d, 'feature')}, {len(labels)} labels, {Y.sum() / max(1, m):.4g} a row"
     )
     return rows
-
-
-def shown_path(path):
-    """Name of an input file in messages."""
-    return "<stdin>" if path == "-" else path
 
 
 def _load(path, note, workers, **options):
@@ -211,10 +206,10 @@ def set_weights(estimator, weights, y, note):
     kind = str if y.dtype.kind == "U" else int
     weights = {kind(label): weight for label, weight in weights.items()}
     present = set(np.unique(y).tolist())
-    unknown = sorted(set(weights) - present)
-    if unknown:
-        note(f"no row has the label {', '.join(map(str, unknown))}; its weight is not used")
-    if weights.keys() - set(unknown):
+    absent = sorted(set(weights) - present)
+    if absent:
+        note(f"no row has the label {', '.join(map(str, absent))}; its weight is not used")
+    if weights.keys() & present:
         estimator.class_weight = {label: weights.get(label, 1.0) for label in present}
 
 
@@ -228,12 +223,11 @@ def read_table(path, arguments, note, allows_missing, like=None):
 
     def choose(head):
         if like:
-            return [tables.column_named(head, name) for name in like.names], tables.column_named(
-                head, like.label
-            )
-        label_column = (
-            head[0] if arguments.label is None else tables.column_named(head, arguments.label)
-        )
+            features = [tables.column_named(head, name) for name in like.names]
+            return features, tables.column_named(head, like.label)
+        label_column = head[0]
+        if arguments.label is not None:
+            label_column = tables.column_named(head, arguments.label)
         features = [name for name in head if name != label_column]
         if not features:
             raise ValueError("there is no column besides that of the labels")
@@ -244,13 +238,16 @@ def read_table(path, arguments, note, allows_missing, like=None):
             return [] if like.categories is None else like.categories.feature.tolist()
         return sorted(names.index(tables.column_named(names, name)) for name in categorical)
 
-    columns = (*like.names, like.label) if like else ()
-    layout = tables.Layout(arguments.header, arguments.separator, columns)
+    expected_columns = (*like.names, like.label) if like else ()
+    layout = tables.Layout(arguments.header, arguments.separator, expected_columns)
     data = tables.read_table(path, kind, choose, as_text, layout)
-    texts = data.texts
-    if not like and kind == "csv":
-        texts = {j: list(map(level_of, column)) for j, column in texts.items()}
-    categories = like.categories if like else of_texts(texts, data.names)
+    if like:
+        categories = like.categories
+    else:
+        texts = data.texts
+        if kind == "csv":
+            texts = {j: list(map(level_of, column)) for j, column in texts.items()}
+        categories = of_texts(texts, data.names)
     if categories is not None:
         categories.fill(data.X, data.texts)
     path = shown_path(path)
@@ -259,13 +256,15 @@ def read_table(path, arguments, note, allows_missing, like=None):
         y = labels_as(data.y, None if like is None else like.y.dtype.kind != "i")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    header = arguments.header is not False
-    rows = checked(
-        path,
-        Rows(data.X, y, 1, data.names, data.label, categories, header=header),
-        note,
-        allows_missing,
+    rows = Rows(
+        data.X,
+        y,
+        names=data.names,
+        label=data.label,
+        categories=categories,
+        header=arguments.header is not False,
     )
+    rows = checked(path, rows, note, allows_missing)
     if not like and arguments.label is None:
         note(f"{path}: labels from the first column, {data.label!r} (--label names another)")
     return rows
@@ -280,16 +279,14 @@ def labels_as(labels, text=None):
 
     numbers = [whole(label) for label in labels.tolist()]
     if None not in numbers and not text:
-        beyond = next(
-            (label for label, n in zip(labels, numbers, strict=True) if abs(n) > 2**53), None
-        )
-        if beyond is not None:
-            raise ValueError(WORDS["label range"].format(token=shortened(beyond)))
+        for label, number in zip(labels, numbers, strict=True):
+            if abs(number) > 2**53:
+                raise ValueError(WORDS["label range"].format(token=shortened(label)))
         return np.array(numbers)
     if text is False:
-        unlike = labels[numbers.index(None)]
+        label = labels[numbers.index(None)]
         raise ValueError(
-            f"the label {unlike!r} is not an integer, but the labels of the training file are"
+            f"the label {label!r} is not an integer, but the labels of the training file are"
         )
     return labels.astype(str)
 
@@ -306,13 +303,14 @@ def note_rows(path, data, note):
     import numpy as np
 
     classes, counts = np.unique(data.y, return_counts=True)
-    shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
+    n_rows, n_features = data.X.shape
     storage = "sparse" if hasattr(data.X, "indptr") else "dense"
-    note(
-        f"{path}: {counted(data.X.shape[0], 'row')}, {counted(data.X.shape[1], 'feature')} ({storage}), "
-        + counted(classes.size, "class", "classes")
-        + (f" ({shown})" if 0 < classes.size <= CLASSES_SHOWN else "")
-    )
+    text = f"{path}: {counted(n_rows, 'row')}, {counted(n_features, 'feature')} ({storage}), "
+    text += counted(classes.size, "class", "classes")
+    if 0 < classes.size <= CLASSES_SHOWN:
+        pairs = zip(classes, counts, strict=True)
+        text += f" ({', '.join(f'{label}: {count}' for label, count in pairs)})"
+    note(text)
 
 
 def check_values(path, data, allows_missing, begin=0):
@@ -331,11 +329,9 @@ def check_values(path, data, allows_missing, begin=0):
     row = data.X.indptr.searchsorted(place, "right") - 1 if sparse else place // data.X.shape[1]
     column = data.X.indices[place] if sparse else place % data.X.shape[1]
     value = values.ravel()[place]
-    remedy = (
-        "write nan for a missing value"
-        if allows_missing
-        else "this algorithm needs finite values; fill it in"
-    )
+    remedy = "this algorithm needs finite values; fill it in"
+    if allows_missing:
+        remedy = "write nan for a missing value"
     feature = repr(data.names[column]) if data.names else column + data.base
     names = data.names if data.labels is None else []
     place = place_of_row(path, begin + row + 1, names)

@@ -104,16 +104,12 @@ def read_arguments(argv):
     _check_files(parser, arguments)
     if "n_iter_no_change" in parameters:
         parameters.setdefault("early_stopping", True)
-    quiet = (
-        arguments.quiet
-        or arguments.cross_validation
-        or not ("verbose" in parameters or sys.stderr.isatty())
-    )
-    parameters = {
-        **{name: default for name, default in DEFAULTS.items() if name in algorithm.rows},
-        **parameters,
-    }
-    parameters["verbose"] = 0 if quiet else parameters["verbose"]
+    shows_progress = "verbose" in parameters or sys.stderr.isatty()
+    for name, default in DEFAULTS.items():
+        if name in algorithm.rows:
+            parameters.setdefault(name, default)
+    if arguments.quiet or arguments.cross_validation or not shows_progress:
+        parameters["verbose"] = 0
     return arguments, parameters, weights
 
 
@@ -358,11 +354,12 @@ def start(estimator, arguments, note, rows):
     every = CHECKPOINT_EVERY if arguments.checkpoint_every is None else arguments.checkpoint_every
     checkpoint = Checkpoint(arguments.checkpoint, every, note)
     checkpoint.more = columns_meta(rows)
-    step, wanted = estimator._booster().restart_every, estimator.n_estimators
-    if step and wanted != "auto" and wanted < step:
+    step = estimator._booster().restart_every
+    n_rounds = estimator.n_estimators
+    if step and n_rounds != "auto" and n_rounds < step:
         note(
             f"{arguments.algorithm} writes a checkpoint only every {step} rounds, and this "
-            f"training has {wanted}: nothing is saved before its end, unless Ctrl-C ends it"
+            f"training has {n_rounds}: nothing is saved before its end, unless Ctrl-C ends it"
         )
     return functools.partial(checkpoint.fit, estimator), checkpoint
 
@@ -373,7 +370,8 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers):
     started = time.perf_counter()
     interrupted = _train_until_interrupted(estimator, fit, rows, validation, arguments, workers)
     seconds = time.perf_counter() - started
-    shares = failed = None
+    shares = None
+    failed = None
     if not interrupted:
         # Before the first process writes the model, for which the others need not wait.
         shares, failed = _errors_or_failure(estimator, rows, validation, arguments, workers)
@@ -390,7 +388,7 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers):
         note(f"run the same command again to continue from the checkpoint {arguments.checkpoint}")
     if path is not None and not interrupted:
         if failed is None:
-            report(estimator, rows, shares[: 1 + bool(validation)], arguments, note, seconds)
+            report(estimator, shares[: 1 + bool(validation)], arguments, note, seconds)
         note(f"{shown}: {len(data):,} bytes ({arguments.layout})")
     if problem is not None:
         print(f"{PROGRAM}: error: {problem}", file=sys.stderr)
@@ -427,13 +425,10 @@ def _say_what_is_saved(estimator, shown):
     """Report the rounds that an interrupted training has saved."""
     done = counted(estimator.n_estimators_, "round")
     verb = "is" if estimator.n_estimators_ == 1 else "are"
-    without = (
-        ", not calibrated" if estimator.calibrate and not estimator.model_.is_calibrated else ""
-    )
-    print(
-        f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{without}",
-        file=sys.stderr,
-    )
+    lack = ""
+    if estimator.calibrate and not estimator.model_.is_calibrated:
+        lack = ", not calibrated"
+    print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{lack}", file=sys.stderr)
 
 
 def drop(checkpoint):
@@ -470,7 +465,7 @@ def errors(estimator, rows, validation, arguments, workers):
     return counts[:, 0] / np.maximum(1, counts[:, 1])
 
 
-def report(estimator, rows, shares, arguments, note, seconds):
+def report(estimator, shares, arguments, note, seconds):
     """Print the results of the training; ``shares``: see `errors`."""
     from pymcboost.training.metrics import ERRORS
 

@@ -52,7 +52,8 @@ def begin(arguments):
     """Return the communicator, and put this process's file names into ``arguments``."""
     from pymcboost.comm import ALONE, MPIWorkers
 
-    arguments.divided = arguments.validation_divided = False
+    arguments.divided = False
+    arguments.validation_divided = False
     if not arguments.mpi:
         return ALONE
     try:
@@ -84,13 +85,14 @@ def read_part(workers, arguments, note, allows_missing):
     path = arguments.training_file
     base = arguments.base
     with LineRange(path, workers.rank, workers.size) as stream:
-        lines = before(workers, stream.count_lines())
-        options = {
-            "n_features": arguments.n_features,
-            "base": base if base == "auto" else int(base),
-            "lines": lines,
-        }
-        data, _, entries = load_stream(stream, path, stream.end - stream.begin, **options)
+        data, _, entries = load_stream(
+            stream,
+            path,
+            stream.end - stream.begin,
+            n_features=arguments.n_features,
+            base=base if base == "auto" else int(base),
+            lines=before(workers, stream.count_lines()),
+        )
     begin = int(rows_of_all(workers, path, data, note)[: workers.rank].sum())
     check_row_labels(path, data, begin)
     rows = Rows(data.X, data.y.astype("int64"), data.base, entries=entries)
@@ -114,10 +116,10 @@ def agreed(workers, data, note, n_features=None):
     n_all, entries = workers.sum(np.array([n_rows, data.entries])).tolist()
     dense = better_dense(n_all, width, entries)
     if dense:
+        if hasattr(matrix, "toarray"):
+            matrix = matrix.toarray()
         X = np.zeros((n_rows, width), dtype=np.float32)
-        X[:, shift : shift + matrix.shape[1]] = (
-            matrix.toarray() if hasattr(matrix, "toarray") else matrix
-        )
+        X[:, shift : shift + matrix.shape[1]] = matrix
     else:
         import scipy.sparse
 
