@@ -303,11 +303,15 @@ def _training_rows(dataset: TrainingSet, scoring):
     init_score = dataset.init_score_of(rows)
     if dataset.comm.size == 1:
         user_X = dataset.user_rows(scoring, None if is_used.all() else rows)
-        training_set = ValidationSet.of("train", X, y, codes, weight, user_X, init_score)
+        training_set = ValidationSet.of(
+            "train", X, y, codes=codes, weight=weight, user_X=user_X, init_score=init_score
+        )
         return training_set, training_set, lambda scores: scores
     collect = OfAll(dataset, np.flatnonzero(is_used))
-    training_set = ValidationSet("train", X, y, codes, weight, None, init_score)
-    set_of_all = ValidationSet.of("train", None, None, collect(codes), collect(weight))
+    training_set = ValidationSet("train", X, y, codes, weight, init_score=init_score)
+    set_of_all = ValidationSet.of(
+        "train", X=None, y=None, codes=collect(codes), weight=collect(weight)
+    )
     return training_set, set_of_all, collect
 
 

@@ -163,7 +163,7 @@ def _flags(algorithm, name):
 
 def option_flags(algorithm):
     """All options that `add_algorithm_options` adds for an algorithm, including --no-... options."""
-    flags = ["--libsvm-c"] * (algorithm.name in SHORT_OF)
+    flags = ["--libsvm-c"] if algorithm.name in SHORT_OF else []
     for name, row in algorithm.rows.items():
         flags += _flags(algorithm, name)
         if row.kind is bool:

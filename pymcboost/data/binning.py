@@ -250,7 +250,17 @@ def bin_dense(data, max_bins, n_threads):
     low = [low[f, : n_bins[f]] for f in range(d)]
     high = [high[f, : n_bins[f]] for f in range(d)]
     cuts = [cuts_between(*ends) for ends in zip(low, high, strict=True)]
-    return Bins(codes, cuts, low, high, n_bins, distinct, missing, mode, mode_rows)
+    return Bins(
+        codes,
+        cuts,
+        low,
+        high=high,
+        n_bins=n_bins,
+        distinct=distinct,
+        missing=missing,
+        mode=mode,
+        mode_rows=mode_rows,
+    )
 
 
 def bin_exactly(data, bins, columns, n_threads):

@@ -54,7 +54,9 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
         if ends_of_bins is not None:
             flat_ends[:, start[f] : start[f + 1]] = ends_of_bins
     comm.sum(flat_ends)
-    low, high = (np.split(part, start[1:-1]) for part in flat_ends.astype(np.float32))
+    flat_low, flat_high = flat_ends.astype(np.float32)
+    low = np.split(flat_low, start[1:-1])
+    high = np.split(flat_high, start[1:-1])
     cuts = [cuts_between(*pair) for pair in zip(low, high, strict=True)]
     wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_CODES
     codes = aligned_zeros((d, m), np.uint16 if wide else np.uint8)

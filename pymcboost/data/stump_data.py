@@ -105,7 +105,15 @@ class TrainingData(TrainingRows):
         if tiled.any():
             features = np.flatnonzero(tiled)
             stores.append(
-                Tiles.of(bins.codes, features, all_bins, missing_code, thresholds_of, n_threads, m)
+                Tiles.of(
+                    bins.codes,
+                    features,
+                    all_bins,
+                    missing_code=missing_code,
+                    thresholds_of=thresholds_of,
+                    n_threads=n_threads,
+                    total_rows=m,
+                )
             )
         if skewed.any():
             features = np.flatnonzero(skewed)
@@ -114,11 +122,11 @@ class TrainingData(TrainingRows):
                     bins.codes,
                     features,
                     bins.mode,
-                    self._others(bins),
-                    all_bins,
-                    missing_code,
-                    thresholds_of,
-                    n_threads,
+                    others=self._others(bins),
+                    all_bins=all_bins,
+                    missing_code=missing_code,
+                    thresholds_of=thresholds_of,
+                    n_threads=n_threads,
                 )
             )
         if exact.any():
@@ -178,16 +186,27 @@ class DividedData(TrainingData):
         useful = (n_bins > 1) | split_missing
         skewed = bins.usual_rows >= SKEWED * self.total_rows
         thresholds = list(map(with_missing_threshold, bins.cuts, has_missing))
-        by_column = n_bins + has_missing, _missing_code(has_missing, split_missing), thresholds
+        by_column = {
+            "all_bins": n_bins + has_missing,
+            "missing_code": _missing_code(has_missing, split_missing),
+            "thresholds": thresholds,
+        }
         tiled = np.flatnonzero(useful & ~skewed)
         listed = np.flatnonzero(useful & skewed)
         stores = []
         if len(tiled):
             stores.append(
-                Tiles.of_entries(bins, tiled, *by_column, n_threads, self.n_rows, self.total_rows)
+                Tiles.of_entries(
+                    bins,
+                    tiled,
+                    **by_column,
+                    n_threads=n_threads,
+                    n_rows=self.n_rows,
+                    total_rows=self.total_rows,
+                )
             )
         if len(listed):
-            stores.append(Lists.of_entries(bins, listed, *by_column))
+            stores.append(Lists.of_entries(bins, listed, **by_column))
         return stores
 
 
@@ -200,11 +219,11 @@ def _sorted(presorted, features, split_missing):
     """Layout of sorted columns, only for ``features``."""
     thresholds = list(map(with_missing_threshold, presorted.cuts, presorted.n_missing))
     return Sorted(
-        features.astype(np.int32),
-        thresholds,
-        presorted.ptr,
-        presorted.order,
-        presorted.n_missing,
-        presorted.default_at,
-        split_missing.astype(np.uint8),
+        feature=features.astype(np.int32),
+        thresholds=thresholds,
+        ptr=presorted.ptr,
+        order=presorted.order,
+        n_missing=presorted.n_missing,
+        default_at=presorted.default_at,
+        split_missing=split_missing.astype(np.uint8),
     )

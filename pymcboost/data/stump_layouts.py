@@ -59,7 +59,22 @@ class StumpLayout:
 
 @dataclass(frozen=True)
 class Tiles(StumpLayout):
-    """Bin codes in tiles of 4 bytes per row; a byte holds one or more columns (slots) in mixed radix."""
+    """Bin codes in tiles of 4 bytes per row; a byte holds one or more columns (slots) in mixed radix.
+
+    Attributes
+    ----------
+    codes : ndarray of uint8 (n_tiles, m, 4)
+    byte_cells : ndarray of int32 (4 n_tiles,)
+        Number of codes of every byte: the product of the bins of its slots.
+    byte_ptr : ndarray of int32 (4 n_tiles + 1,)
+        First slot of every byte.
+    stride : ndarray of int32 (n_slots,)
+        What the bin of a slot is multiplied by in the code of its byte.
+    bins : ndarray of int32 (n_slots,)
+        Bins of every slot, with the one of missing values.
+    missing : ndarray of uint8 (n_slots,)
+        0: no missing values; 1: they may be split from all others; 2: they may not, as too few rows are on one side.
+    """
 
     codes: np.ndarray
     byte_cells: np.ndarray
@@ -94,14 +109,14 @@ class Tiles(StumpLayout):
         feature = np.array(order, dtype=np.int32)
         _bins.pack_tiles(codes, feature, stride, byte_ptr, tiles, n_threads)
         return cls(
-            feature,
-            [thresholds_of(f) for f in order],
-            tiles,
-            cells,
-            byte_ptr,
-            stride,
-            bins,
-            missing_code[order],
+            feature=feature,
+            thresholds=[thresholds_of(f) for f in order],
+            codes=tiles,
+            byte_cells=cells,
+            byte_ptr=byte_ptr,
+            stride=stride,
+            bins=bins,
+            missing=missing_code[order],
         )
 
     @classmethod
@@ -118,12 +133,12 @@ class Tiles(StumpLayout):
                 codes[place[f], rows] = entry_bins
         tiles = cls.of(
             codes,
-            range(len(columns)),
-            all_bins[columns],
-            missing_code[columns],
-            lambda j: thresholds[columns[j]],
-            n_threads,
-            total_rows,
+            features=range(len(columns)),
+            all_bins=all_bins[columns],
+            missing_code=missing_code[columns],
+            thresholds_of=lambda j: thresholds[columns[j]],
+            n_threads=n_threads,
+            total_rows=total_rows,
         )
         return replace(tiles, feature=bins.feature[columns[tiles.feature]].astype(np.int32))
 
@@ -195,7 +210,19 @@ class Tiles(StumpLayout):
 
 @dataclass(frozen=True)
 class Lists(StumpLayout):
-    """Skewed columns: only rows outside the most frequent bin, and their codes."""
+    """Skewed columns: only rows outside the most frequent bin, and their codes.
+
+    Attributes
+    ----------
+    ptr : ndarray of int64 (n_slots + 1,)
+        First entry of every slot in ``rows`` and ``codes``.
+    rows : ndarray of int32
+    codes : ndarray of uint8
+    mode : ndarray of int32 (n_slots,)
+        The most frequent bin.
+    bins, missing
+        See `Tiles`.
+    """
 
     ptr: np.ndarray
     rows: np.ndarray
@@ -212,38 +239,38 @@ class Lists(StumpLayout):
         listed = aligned_zeros(ptr[-1], np.uint8)
         _bins.list_others(codes, features, mode[features], ptr, rows, listed, n_threads)
         return cls(
-            features.astype(np.int32),
-            [thresholds_of(f) for f in features],
-            ptr,
-            rows,
-            listed,
-            mode[features],
-            all_bins[features].astype(np.int32),
-            missing_code[features],
+            feature=features.astype(np.int32),
+            thresholds=[thresholds_of(f) for f in features],
+            ptr=ptr,
+            rows=rows,
+            codes=listed,
+            mode=mode[features],
+            bins=all_bins[features].astype(np.int32),
+            missing=missing_code[features],
         )
 
     @classmethod
     def of_entries(cls, bins, columns, all_bins, missing_code, thresholds):
         """List the columns ``columns`` of `ListedBins`; the other arrays cover all columns."""
-        none = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
         place = np.full(len(bins.cuts), -1)
-        parts = [none] * len(columns)
         place[columns] = np.arange(len(columns))
+        rows_of_columns = [np.zeros(0, dtype=np.int32)] * len(columns)
+        codes_of_columns = [np.zeros(0, dtype=np.uint8)] * len(columns)
         for f, rows, entry_bins in bins.entries:
             if place[f] >= 0:
                 others = entry_bins != bins.usual[f]
-                parts[place[f]] = rows[others].astype(np.int32), entry_bins[others].astype(np.uint8)
-        rows, listed = (np.concatenate(part) for part in zip(*parts, strict=True))
-        ptr = np.concatenate(([0], np.cumsum([len(part) for part, _ in parts]))).astype(np.int64)
+                rows_of_columns[place[f]] = rows[others].astype(np.int32)
+                codes_of_columns[place[f]] = entry_bins[others].astype(np.uint8)
+        ptr = np.concatenate(([0], np.cumsum([len(rows) for rows in rows_of_columns])))
         return cls(
-            bins.feature[columns].astype(np.int32),
-            [thresholds[f] for f in columns],
-            ptr,
-            rows,
-            listed,
-            bins.usual[columns],
-            all_bins[columns].astype(np.int32),
-            missing_code[columns],
+            feature=bins.feature[columns].astype(np.int32),
+            thresholds=[thresholds[f] for f in columns],
+            ptr=ptr.astype(np.int64),
+            rows=np.concatenate(rows_of_columns),
+            codes=np.concatenate(codes_of_columns),
+            mode=bins.usual[columns],
+            bins=all_bins[columns].astype(np.int32),
+            missing=missing_code[columns],
         )
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
@@ -296,7 +323,7 @@ class Lists(StumpLayout):
 
 @dataclass(frozen=True)
 class Sorted(StumpLayout):
-    """Sorted columns, dense or sparse."""
+    """Sorted columns, dense or sparse; see `binning.SortedColumns`."""
 
     ptr: np.ndarray
     order: np.ndarray

@@ -414,7 +414,15 @@ def load_svmlight(
     >>> data.X.shape, data.y
     ((2, 3), array([1, 2]))
     """
-    return load_and_count(path, n_features, base, layout, memory_limit, multilabel)[0]
+    data, _, _ = load_and_count(
+        path,
+        n_features=n_features,
+        base=base,
+        layout=layout,
+        memory_limit=memory_limit,
+        multilabel=multilabel,
+    )
+    return data
 
 
 def load_and_count(
@@ -435,7 +443,15 @@ def load_and_count(
     stream, name, size, ours = archives.open_text(path)
     try:
         return load_stream(
-            stream, name, size, n_features, base, layout, memory_limit, multilabel, lines
+            stream,
+            name,
+            size,
+            n_features=n_features,
+            base=base,
+            layout=layout,
+            memory_limit=memory_limit,
+            multilabel=multilabel,
+            lines=lines,
         )
     finally:
         if ours:

@@ -133,9 +133,12 @@ def _write_lines(X, y, base, sparse, block=1024):
         for i in range(rows):
             label = y[first + i]
             row_entries = entries[stops[i] : stops[i + 1]]
-            if isinstance(label, list):  # an empty row would be a blank line
-                row_entries = row_entries or [f" {base}:0"] * (not label)
-                label = ",".join(map(str, label))
+            if isinstance(label, list):
+                if not label and not row_entries:  # otherwise the line would be blank
+                    row_entries = [f" {base}:0"]
+                text = ",".join(map(str, label))
+            elif y.dtype.kind in "bui":
+                text = str(int(label))
             else:
-                label = int(label) if y.dtype.kind in "bui" else format(float(label), ".17g")
-            yield f"{label}{''.join(row_entries)}\n"
+                text = format(float(label), ".17g")
+            yield f"{text}{''.join(row_entries)}\n"

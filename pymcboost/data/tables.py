@@ -414,5 +414,5 @@ def column_named(head, name):
         return name
     if name.isdecimal() and 1 <= int(name) <= len(head):
         return head[int(name) - 1]
-    shown = ", ".join(map(repr, head[:10])) + ", ..." * (len(head) > 10)
+    shown = ", ".join(map(repr, head[:10])) + (", ..." if len(head) > 10 else "")
     raise ValueError(f"there is no column {name!r}; the columns are {shown}")

@@ -416,7 +416,7 @@ def tiles_of(columns):
     n_tiles = -(-columns.n_lanes // LANES)
     dtype = columns.codes.dtype.type
     tiles = columns.zeros((n_tiles, m, LANES), dtype)
-    n_lanes, n_codes, missing, skip = (np.zeros(n_tiles, dtype=np.int32) for _ in range(4))
+    n_lanes, n_codes, missing, skip = np.zeros((4, n_tiles), dtype=np.int32)
     mode = np.zeros((n_tiles, LANES), dtype=np.int32)
     bits = np.zeros((-(-n_tiles // 8), m), dtype=np.uint8)
     lanes = np.split(columns.lane_feature, columns.lane_ptr[1:-1]) if n_tiles else []

@@ -119,8 +119,10 @@ def temperature_of_left_out(left_out, data, link):
     """
     comm = data.comm
     rows = left_out.rows
-    arrays = left_out.alone, left_out.outside, data.y[rows], data.weight[rows]
-    alone, outside, codes, weight = (np.concatenate(comm.exchange(array)) for array in arrays)
+    alone = np.concatenate(comm.exchange(left_out.alone))
+    outside = np.concatenate(comm.exchange(left_out.outside))
+    codes = np.concatenate(comm.exchange(data.y[rows]))
+    weight = np.concatenate(comm.exchange(data.weight[rows]))
     sharp = fit_temperature(alone, codes, weight, link)
     soft = min(fit_temperature(outside, codes, weight, link=link, start=sharp), MOST_SOFT * sharp)
     return comm.broadcast(rounded(BIAS * sharp ** (1 - SHARE_OUTSIDE) * soft**SHARE_OUTSIDE))
@@ -148,8 +150,9 @@ def temperature_of_folds(estimator, dataset, seed, rounds, folds=None, parts=Non
         Where all folds were trained here.
     """
     try:
-        scored = _scored(estimator, dataset, seed, rounds, folds, parts, previous)
-        return _of_folds(estimator, dataset, seed, rounds, folds, previous, scored), scored.kept
+        options = {"rounds": rounds, "folds": folds, "previous": previous}
+        scored = _scored(estimator, dataset, seed, parts=parts, **options)
+        return _of_folds(estimator, dataset, seed, scored=scored, **options), scored.kept
     except NO_FOLDS as error:
         pass_on(dataset, error)
         warn(f"the probabilities are not calibrated: {reason(error)}")
@@ -167,7 +170,8 @@ class _Scored:
     kept: OutOfFoldScores | None = None
 
 
-def _scored(estimator, dataset, seed, rounds, folds, parts, previous):
+def _scored(estimator, dataset, seed, *, rounds, folds, parts, previous):
+    """Score the rows that folds hold out; train as few folds as give a temperature, if there are none yet."""
     if folds is not None:
         parts = _largest_first(dataset, folds.parts())
         return _Scored(parts, parts, folds.scores, folds.link)
@@ -181,7 +185,8 @@ def _scored(estimator, dataset, seed, rounds, folds, parts, previous):
     return _Scored(parts, used, scores, link, kept)
 
 
-def _of_folds(estimator, dataset, seed, rounds, folds, previous, scored):
+def _of_folds(estimator, dataset, seed, *, rounds, folds, previous, scored):
+    """Compute the temperature; train another model on few rows if it shows how more rows change it."""
     parts = scored.parts
     used = scored.used
     link = scored.link

@@ -185,11 +185,8 @@ class Dataset:
 
     def _begin(self, max_bins, categorical_features, comm):
         """Check the number of bins, and return the reader of the rows."""
-        if (
-            isinstance(max_bins, bool)
-            or not isinstance(max_bins, Integral)
-            or not 2 <= max_bins <= MOST_BINS
-        ):
+        is_integer = isinstance(max_bins, Integral) and not isinstance(max_bins, bool)
+        if not is_integer or not 2 <= max_bins <= MOST_BINS:
             raise ValueError(
                 f"Dataset: max_bins={max_bins!r} is not allowed; it must be an integer from 2 to {MOST_BINS}"
             )

@@ -163,8 +163,16 @@ def out_of_fold(estimator, dataset, seed):
     parts = splits(estimator.cv, dataset, seed)
     n_at_once, n_threads = _shares(estimator, dataset, len(parts))
     models = [
-        _Model(estimator, dataset, *part, i, seed, MOST_ROUNDS, n_threads)
-        for i, part in enumerate(parts)
+        _Model(
+            estimator,
+            dataset,
+            fold,
+            number=i,
+            seed=seed,
+            most_rounds=MOST_ROUNDS,
+            n_threads=n_threads,
+        )
+        for i, fold in enumerate(parts)
     ]
     first = models[0].booster
     metrics = metrics_by(
@@ -269,7 +277,11 @@ def _measure(dataset, metrics, models, parts):
     if dataset.comm is not ALONE:
         sets = [
             ValidationSet.of(
-                worker_set.name, None, None, collect(worker_set.codes), collect(worker_set.weight)
+                worker_set.name,
+                X=None,
+                y=None,
+                codes=collect(worker_set.codes),
+                weight=collect(worker_set.weight),
             )
             for collect, worker_set in zip(collectors, sets, strict=True)
         ]
@@ -321,12 +333,12 @@ def held_scores(estimator, dataset, seed, rounds, parts, previous=None):
         model = _Model(
             estimator,
             dataset,
-            *parts[number],
-            number,
-            seed,
-            rounds,
-            n_threads,
-            previous,
+            parts[number],
+            number=number,
+            seed=seed,
+            most_rounds=rounds,
+            n_threads=n_threads,
+            previous=previous,
             fast=True,
         )
         scores[model.rows] = model.finished(stop)
@@ -451,21 +463,38 @@ def _shares(estimator, dataset, n_folds):
 
 
 class _Model:
-    """Model of one fold, and the scores of the held-out rows."""
+    """Model of one fold, and the scores of the held-out rows.
+
+    Parameters
+    ----------
+    estimator : BoostingClassifier
+    dataset : TrainingSet
+    fold : (rows to train on, rows held out)
+    number : int
+        Number of the fold, for messages and for its seed.
+    seed : int
+    most_rounds : int
+    n_threads : int
+    previous : Previous, optional
+        Rounds that the model begins with.
+    fast : bool, default=False
+        Whether only the scores after the last round are needed: see `Booster.speed_up`.
+    """
 
     def __init__(
         self,
         estimator,
         dataset,
-        train,
-        rows,
+        fold,
+        *,
         number,
         seed,
-        most,
+        most_rounds,
         n_threads,
         previous=None,
         fast=False,
     ):
+        train, rows = fold
         self.rows = rows
         X = dataset.X[rows]
         K = len(dataset.classes)
@@ -474,17 +503,24 @@ class _Model:
         # The metric covers the rows of all workers; those of this worker may be empty, so they are not checked.
         make_set = ValidationSet if fast or dataset.comm is not ALONE else ValidationSet.of
         user_X = None if fast else dataset.user_rows(estimator.scoring, rows)
-        init_score = dataset.init_score_of(rows)
         self.validation_set = make_set(
-            f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], user_X, init_score
+            f"fold {number}",
+            X,
+            dataset.y(rows),
+            codes=codes,
+            weight=dataset.weight[rows],
+            user_X=user_X,
+            init_score=dataset.init_score_of(rows),
         )
         self.validation = Validation([self.validation_set], K)
         self.booster = estimator._booster(lambda: (seed + number) % 2**31, dataset.comm)
         if fast:
             done = 0 if previous is None else previous.n_rounds
-            most = done + self.booster.speed_up(most - done)
+            most_rounds = done + self.booster.speed_up(most_rounds - done)
         self.booster.lay_out(dataset.only(train), n_threads, previous)
-        self.trainer = Trainer(self.booster, most, previous=previous, validation=self.validation)
+        self.trainer = Trainer(
+            self.booster, most_rounds, previous=previous, validation=self.validation
+        )
         if previous is not None:
             self.validation.add_rounds(self.booster.builder)
 

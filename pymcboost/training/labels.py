@@ -78,14 +78,17 @@ def labels_given(y, n_rows, classes=None):
             f"y has the label {as_given[0]!r}, but the training labels look like {labels[0].item()!r}"
         )
     label_index = positions(labels, named)
-    for wrong in np.flatnonzero(label_index < 0)[:1]:
+    unknown = np.flatnonzero(label_index < 0)
+    if len(unknown):
         raise ValueError(
-            f"y[{row[wrong]}] has the label {as_given[wrong]!r}, which does not occur in the "
-            "training labels"
+            f"y[{row[unknown[0]]}] has the label {as_given[unknown[0]]!r}, which does not occur in "
+            "the training labels"
         )
     Y = np.zeros((n_rows, len(labels)), dtype=np.uint8)
     np.add.at(Y, (row, label_index), 1)
-    for i, k in np.argwhere(Y > 1)[:1]:
+    repeated = np.argwhere(Y > 1)
+    if len(repeated):
+        i, k = repeated[0]
         raise ValueError(f"y[{i}] lists the label {labels[k].item()!r} twice; list it once")
     return labels, Y
 

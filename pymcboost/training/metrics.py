@@ -76,7 +76,7 @@ class ValidationSet:
         weight = None if (weight == largest).all() else weight / largest
         if weight is not None:
             weight[weight > 0] = on_grid(weight[weight > 0], 1.0, len(weight))
-        return cls(name, X, y, codes, weight, user_X, init_score)
+        return cls(name, X, y, codes=codes, weight=weight, user_X=user_X, init_score=init_score)
 
     @property
     def row_weight(self):
@@ -336,31 +336,21 @@ class Metric:
         self.name = name_of_scoring if name is None else name
         self.sign = 1 if scoring in ERRORS else -1
         is_multilabel = link == "sigmoid"
-        if is_multilabel:
-            functions, elsewhere, rows = LABEL_METRICS, METRICS, "one class per row"
-        else:
-            functions, elsewhere, rows = (
-                METRICS,
-                labels.ONLY,
-                "multi-label rows and loss='logistic'",
-            )
-        self._function = functions.get(name_of_scoring)
-        if self._function is None and name_of_scoring in elsewhere:
-            raise ValueError(
-                f"scoring={scoring!r} works only with {rows}; use 'log_loss' or another metric"
-            )
+        self._function = (LABEL_METRICS if is_multilabel else METRICS).get(name_of_scoring)
+        if self._function is None:
+            _refuse_other_rows(name_of_scoring, is_multilabel)
         if name_of_scoring == "loss":
             if loss is None:
                 raise ValueError(
                     "scoring='loss' works only with a custom loss given as an object; use "
                     "'log_loss' or another metric"
                 )
-            self._function = lambda scores, validation_set, link: validation_set.mean(
-                loss(scores, validation_set.codes)
-            )
-        if callable(scoring) and not (
-            takes_positions(scoring, 3) or takes_positions(scoring, 3, "sample_weight")
-        ):
+
+            def mean_loss(scores, validation_set, link):
+                return validation_set.mean(loss(scores, validation_set.codes))
+
+            self._function = mean_loss
+        if callable(scoring) and not _is_scorer(scoring):
             raise ValueError(
                 f"scoring: {scoring!r} cannot be called with (estimator, X, y); give a "
                 "function that takes these and returns a number, larger for better. "
@@ -482,6 +472,19 @@ class Metric:
         )
 
 
+def _refuse_other_rows(name, is_multilabel):
+    """Refuse the name of a metric that is only for multi-label rows, or only for one class per row."""
+    rows = None
+    if is_multilabel and name in METRICS:
+        rows = "one class per row"
+    elif not is_multilabel and name in labels.ONLY:
+        rows = "multi-label rows and loss='logistic'"
+    if rows is not None:
+        raise ValueError(
+            f"scoring={name!r} works only with {rows}; use 'log_loss' or another metric"
+        )
+
+
 def metrics_by(scoring, classes, link, loss=None):
     """The metrics of a parameter ``scoring`` in its order, of which the first decides; see `Metric`."""
     return [
@@ -521,6 +524,11 @@ def _scorer(scoring):
     return get_scorer(scoring)
 
 
+def _is_scorer(function):
+    """Whether a function can be called with (estimator, X, y), and perhaps with weights."""
+    return takes_positions(function, 3) or takes_positions(function, 3, "sample_weight")
+
+
 def _takes(function, name):
     """Whether a function has an argument of this name, according to its signature."""
     try:
@@ -535,12 +543,9 @@ def _with_classes(scorer, classes):
     Metrics of predicted labels do not need them, and a mean that included absent labels would be a different one.
     """
     options = getattr(scorer, "_kwargs", {})
-    predicts = getattr(scorer, "_response_method", "predict") == "predict"
-    if (
-        predicts
-        or "labels" in options
-        or not _takes(getattr(scorer, "_score_func", None), "labels")
-    ):
+    predicts_labels = getattr(scorer, "_response_method", "predict") == "predict"
+    takes_labels = _takes(getattr(scorer, "_score_func", None), "labels")
+    if predicts_labels or "labels" in options or not takes_labels:
         return scorer
     named = copy.copy(scorer)
     named._kwargs = {**options, "labels": classes}

@@ -114,16 +114,16 @@ def _stacked(parts):
 def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=None):
     """Collect the user's validation sets by name: X, y, weights or None, and initial scores or None."""
     if (X_val is None) != (y_val is None):
-        present, absent = ("X_val", "y_val") if y_val is None else ("y_val", "X_val")
+        pair = "X_val is given without y_val"
+        if y_val is not None:
+            pair = "y_val is given without X_val"
         raise ValueError(
-            f"{present} is given without {absent}; give both, or neither, and by name: "
-            "fit(X, y, X_val=X_val, y_val=y_val)"
+            f"{pair}; give both, or neither, and by name: fit(X, y, X_val=X_val, y_val=y_val)"
         )
     if X_val is None and sample_weight_val is not None:
         raise ValueError("sample_weight_val weights the rows of X_val; give X_val and y_val, too")
-    if isinstance(X_val, (list, tuple)) and any(
-        len(getattr(part, "shape", ())) == 2 for part in X_val
-    ):
+    is_list = isinstance(X_val, (list, tuple))
+    if is_list and any(len(getattr(item, "shape", ())) == 2 for item in X_val):
         raise ValueError(
             "X_val is a list; give one validation set as X_val and y_val, and others as "
             "validation_sets={name: (X, y)}"
@@ -187,14 +187,15 @@ def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, a
             "features are rounded to float32; scale them"
         )
     user_X = as_given(user_X) if looks_at_rows(estimator.scoring) else None
-    if is_multilabel:
-        return ValidationSet.of(name, X, y, codes, weight, user_X, init_score)
-    codes = _encode(name, y, dataset.classes)
-    if estimator.checks_rows:
-        _note_unknown(name, np.asarray(y)[codes < 0], len(codes))
-    with np.errstate(over="ignore"):
-        weight = weight * np.where(codes < 0, 1.0, class_weight[codes])
-    return ValidationSet.of(name, X, y, codes, weight, user_X, init_score)
+    if not is_multilabel:
+        codes = _encode(name, y, dataset.classes)
+        if estimator.checks_rows:
+            _note_unknown(name, np.asarray(y)[codes < 0], len(codes))
+        with np.errstate(over="ignore"):
+            weight = weight * np.where(codes < 0, 1.0, class_weight[codes])
+    return ValidationSet.of(
+        name, X, y, codes=codes, weight=weight, user_X=user_X, init_score=init_score
+    )
 
 
 def _check_init_score(name, init_score, dataset):
@@ -371,8 +372,16 @@ def set_aside(booster, dataset, random_state):
         rows, parts, init_score = _set_aside_by_workers(workers, dataset, share, random_state)
     X_held, y, codes, weight = parts
     X_held = X_held.tocsc() if hasattr(X_held, "tocsc") else X_held
-    user_X = dataset.user_rows(params.scoring, rows)
-    return rows, ValidationSet.of("val", X_held, y, codes, weight, user_X, init_score), share
+    validation_set = ValidationSet.of(
+        "val",
+        X_held,
+        y,
+        codes=codes,
+        weight=weight,
+        user_X=dataset.user_rows(params.scoring, rows),
+        init_score=init_score,
+    )
+    return rows, validation_set, share
 
 
 def _set_aside_by_workers(workers, dataset, share, random_state):
