@@ -151,6 +151,7 @@ class LearningRateSchedule(Callback):
         self._set(state)
 
     def _set(self, state):
+        """Set the rate of the next round."""
         if state.n_rounds >= state.n_estimators:
             return
         rate = self.rate(state.n_rounds)
@@ -377,6 +378,7 @@ class LivePlot(Callback):
             self._pyplot.close(self.axes_.figure)
 
     def _warn_of_unknown(self, history):
+        """Warn about columns to plot that the history does not have."""
         unknown = [name for name in self.columns or () if name not in history]
         if unknown:
             shown = ", ".join(map(repr, history)) or "none"
@@ -386,6 +388,7 @@ class LivePlot(Callback):
             )
 
     def _draw(self, state):
+        """Draw the curves, and show the figure in a notebook."""
         if self.axes_ is None:
             self.axes_ = self._pyplot.figure().add_subplot()
         axes = self.axes_

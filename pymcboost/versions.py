@@ -116,6 +116,7 @@ def _library(library):
 
 
 def _processor():
+    """Name of the processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             names = [

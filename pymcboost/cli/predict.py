@@ -318,6 +318,7 @@ def read_rows(model, arguments, base, note, missing="allow"):
 
 
 def _read_rows(model, arguments, base, note):
+    """Read a table or LIBSVM text, with notices about features that the model or the file lacks."""
     if table_kind(arguments.test_file, arguments.format):
         return read_table(model, arguments, model.information)
     with importing():

@@ -114,6 +114,7 @@ def read_arguments(argv):
 
 
 def _add_data_options(group):
+    """Add the options about files, validation and output."""
     add_class_weights(group)
     group.add_argument(
         "-v",

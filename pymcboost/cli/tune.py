@@ -141,6 +141,7 @@ def read_arguments(argv):
 
 
 def _check(parser, arguments, fixed, space):
+    """Refuse arguments that do not make a search, and name the output files."""
     if not space:
         parser.error("nothing to search; give at least one option several values, as in -r 0.1,0.3")
     if "logistic" in space.get("loss", ()):

@@ -34,6 +34,7 @@ def check_mpi(parser, arguments, algorithm):
 
 
 def _check_one_file(parser, arguments):
+    """Refuse a single training file that cannot be split among the processes."""
     from pymcboost.data.archives import suffix_of
 
     remedy = "give each process its own file, with %r in the name for the number of the process"

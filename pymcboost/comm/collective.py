@@ -47,25 +47,25 @@ class CollectiveWorkers(Several):
         self.beside = names.count(names[self.rank])
 
     def gather(self, array, lengths, owner):
-        """Concatenate the arrays of all workers on the owner."""
+        """Concatenate the arrays of all workers on the owner; see `Alone`."""
         self.check_operation(operation("collection", array.dtype, array.shape[1:]))
         joined = self.joined(array, lengths)
         return joined if self.rank == owner else joined[:0]
 
     def broadcast(self, item):
-        """Send an object from worker 0 to all workers."""
+        """Send an object from worker 0 to all workers; see `Alone`."""
         self._check_connection()
         return self._module.broadcast(item, 0)
 
     def check(self, stop=False):
-        """Check whether any worker wants to stop the training."""
+        """Check whether any worker wants to stop the training; see `Alone`."""
         return bool(self._state(np.array([0, stop, *NO_OPERATION], dtype=np.int64))[1])
 
     def fail(self, error):
-        """Do nothing: the connection ends with the worker, which the others notice."""
+        """Do nothing, because the others notice that the connection ends; see `Alone`."""
 
     def joined(self, array, lengths):
-        """Concatenate arrays, as a sum of arrays of zeros with each worker's array at its position."""
+        """Sum arrays of zeros with each worker's array at its position; see `Several`."""
         if array.dtype == np.uint8:  # uint8 cannot be summed
             return self.joined(array.astype(np.int64), lengths).astype(np.uint8)
         joined = np.zeros((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
@@ -77,6 +77,7 @@ class CollectiveWorkers(Several):
         return self._reduce(state, "max", counted=False)
 
     def _reduce(self, array, operation, counted=True):
+        """Sum an array over all workers, or take the maximum, in place."""
         self._check_connection()
         if counted:
             self.n_sums += 1

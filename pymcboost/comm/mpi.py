@@ -69,7 +69,7 @@ class MPIWorkers(Several):
         self._n_polls = POLLS if self.beside <= _cores() else POLLS_SHARED
 
     def sum_scatter(self, array, lengths, sure=False):
-        """Sum an array over all workers, and give each worker one part of the result."""
+        """Sum an array over all workers, and give each worker one part of the result; see `Alone`."""
         if not sure:
             self.check_operation(operation("scattered sum", array.dtype, array.shape))
         self.n_sums += 1
@@ -82,14 +82,14 @@ class MPIWorkers(Several):
         return array[: len(share)]
 
     def joined(self, array, lengths):
-        """Concatenate the arrays of all workers."""
+        """Concatenate the arrays of all workers; see `Several`."""
         joined = np.empty((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
         counts = lengths * int(np.prod(array.shape[1:], dtype=np.int64))
         self._wait(self._comm.Iallgatherv(np.ascontiguousarray(array), [joined, counts]))
         return joined
 
     def gather(self, array, lengths, owner):
-        """Concatenate the arrays of all workers on the owner."""
+        """Concatenate the arrays of all workers on the owner; see `Alone`."""
         self.check_operation(operation("collection", array.dtype, array.shape[1:]))
         is_owner = self.rank == owner
         joined = np.empty(lengths.sum() if is_owner else 0, dtype=array.dtype)
@@ -98,15 +98,15 @@ class MPIWorkers(Several):
         return joined
 
     def broadcast(self, item):
-        """Send an object from worker 0 to all workers."""
+        """Send an object from worker 0 to all workers; see `Alone`."""
         return self.exchange(item if self.rank == 0 else None)[0]
 
     def check(self, stop=False):
-        """Check whether any worker wants to stop the training."""
+        """Check whether any worker wants to stop the training; see `Alone`."""
         return bool(self._state(np.array([0, stop, *NO_OPERATION], dtype=np.int64))[1])
 
     def fail(self, error):
-        """Tell the other workers that this worker has failed."""
+        """Tell the other workers that this worker has failed; see `Alone`."""
         if self._failed:
             return
         self._interrupted = False
@@ -169,6 +169,7 @@ class MPIWorkers(Several):
         return super()._mismatch(description)
 
     def _reduce(self, array, operation, counted=True):
+        """Sum an array over all workers, or take the maximum, in place."""
         if counted:
             self.n_sums += 1
             self.n_bytes += array.nbytes

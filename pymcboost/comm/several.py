@@ -86,13 +86,13 @@ class Several:
     scattered = 1 << 20
 
     def sum(self, array, sure=False):
-        """Sum an array over all workers, in place."""
+        """Sum an array over all workers, in place; see `Alone`."""
         if not sure:
             self.check_operation(operation("sum", array.dtype, array.shape))
         return self._reduce(array, "sum")
 
     def maximum(self, array):
-        """Compute the element-wise maximum of an array over all workers, in place."""
+        """Compute the element-wise maximum of an array over all workers, in place; see `Alone`."""
         self.check_operation(operation("maximum", array.dtype, array.shape))
         return self._reduce(array, "max")
 
@@ -113,19 +113,19 @@ class Several:
         return mismatch([row.tobytes().rstrip(b"\0").decode(errors="replace") for row in words])
 
     def sum_scatter(self, array, lengths, sure=False):
-        """Give each worker its part of the sum over all workers."""
+        """Give each worker its part of the sum over all workers; see `Alone`."""
         begin = lengths[: self.rank].sum()
         n = lengths[self.rank]
         array[:n] = self.sum(array, sure)[begin : begin + n]
         return array[:n]
 
     def concatenate(self, array):
-        """Concatenate the arrays of all workers."""
+        """Concatenate the arrays of all workers; see `Alone`."""
         self.check_operation(operation("concatenation", array.dtype, array.shape[1:]))
         return self.joined(array, lengths(self, len(array)))
 
     def exchange(self, item):
-        """Collect an object from every worker."""
+        """Collect an object from every worker; see `Alone`."""
         pickled = np.frombuffer(pickle.dumps(item), dtype=np.uint8)
         size = lengths(self, len(pickled))
         parts = np.split(self.joined(pickled, size), np.cumsum(size)[:-1])

@@ -45,6 +45,7 @@ class _Streams(io.RawIOBase):
         return True
 
     def readinto(self, view):
+        """Fill a part of a buffer; return the number of bytes, 0 at the end."""
         while len(view) and (not self._stream.eof or self._next_stream()):
             if self._stream.needs_input and not self._rest:
                 self._rest = self._file.read(BLOCK)

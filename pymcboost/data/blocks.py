@@ -364,6 +364,7 @@ class _Reading:
                 raise ValueError(f"block {number}: {error}") from error
 
     def _pieces(self, block):
+        """Check a block, and yield it in pieces."""
         X, y, weight, init_score = self._parts(block)
         step = max(1, len(y)) if names_of(X) else max(1, PIECE // max(1, 8 * X.shape[1]))
         for begin in range(0, len(y), step):
@@ -410,20 +411,13 @@ class _Reading:
         X = self._columns(X)
         y, y_kind = _labels(y)
         weight = None if weight is None else np.asarray(weight, dtype=np.float64)
+        init_score = None if init_score is None else _init_scores(init_score, len(X))
         y_fits = y.ndim in (1, 2) and len(y) == len(X)
         if not y_fits or (weight is not None and weight.shape != (len(X),)):
             shapes = [y.shape] if weight is None else [y.shape, weight.shape]
             raise ValueError(f"X has {len(X)} rows, but y and the weights have shapes {shapes}")
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("y holds NaN or an infinite value; leave out these rows")
-        if init_score is not None:
-            init_score = np.asarray(init_score)
-            if init_score.dtype != np.float32:
-                init_score = init_score.astype(np.float64)
-            if init_score.ndim not in (1, 2) or len(init_score) != len(X):
-                raise ValueError(
-                    f"X has {len(X)} rows, but init_score has shape {init_score.shape}"
-                )
         self.weighted = weight is not None
         self.no_labels = y[:0].copy()
         self.no_scores = None if init_score is None else init_score[:0].copy()
@@ -510,6 +504,16 @@ class _Reading:
                 "NaN for missing values"
             )
         return values
+
+
+def _init_scores(init_score, n_rows):
+    """Initial scores of a block as float32 or float64, (n,) or (n, K)."""
+    scores = np.asarray(init_score)
+    if scores.dtype != np.float32:
+        scores = scores.astype(np.float64)
+    if scores.ndim not in (1, 2) or len(scores) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, but init_score has shape {scores.shape}")
+    return scores
 
 
 def _labels(y):

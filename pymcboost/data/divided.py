@@ -27,46 +27,19 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
     bin for every distinct value instead, and so do, in ``small`` data, columns with more distinct values than bins.
     Row counts in the result cover all workers.
     """
-    X = data.X
-    m = data.n_rows
-    d = data.n_features
     comm = data.comm
     _refuse_infinite(data)
-    weight = None if has_equal_weights(data) else data.weight
-    ends = [None] * d
-    counts = np.zeros((3, d), dtype=np.int64)  # of each column: distinct values, missing rows, bins
-    step = max(comm.size, BLOCK_VALUES // max(1, int(comm.maximum(np.array([m]))[0])))
-    for begin in range(0, d, step):
-        for f, value, count, mass in _own_columns(data, range(begin, min(d, begin + step)), weight):
-            missing = np.isnan(value)
-            n = len(value) - missing.sum()
-            exact = small and n > max_bins - missing.any()
-            cuts = cuts_of(value, mass, None if exact else max_bins, least=data.least_weight)
-            if f in categorical and len(cuts) + 1 < n:
-                cuts = cuts_of(value, mass, None, least=0.0)
-            ends[f] = _ends(value[:n], cuts)
-            counts[:, f] = n, count[missing].sum(), len(cuts) + 1
-    comm.sum(counts)
+    low, high, counts = _ends_of_bins(data, max_bins, small=small, categorical=categorical)
     distinct, missing, n_bins = counts
-    start = np.concatenate(([0], np.cumsum(n_bins)))
-    flat_ends = np.zeros((2, start[-1]))
-    for f, ends_of_bins in enumerate(ends):
-        if ends_of_bins is not None:
-            flat_ends[:, start[f] : start[f + 1]] = ends_of_bins
-    comm.sum(flat_ends)
-    flat_low, flat_high = flat_ends.astype(np.float32)
-    low = np.split(flat_low, start[1:-1])
-    high = np.split(flat_high, start[1:-1])
-    cuts = [cuts_between(*pair) for pair in zip(low, high, strict=True)]
+    cuts = [cuts_between(*ends) for ends in zip(low, high, strict=True)]
     wide = max([1, *(n_bins + (missing > 0)).tolist()]) > MOST_CODES
-    codes = aligned_zeros((d, m), np.uint16 if wide else np.uint8)
-    rows = np.zeros((d, int((n_bins + 1).max(initial=1))), dtype=np.int64)
+    codes = aligned_zeros((data.n_features, data.n_rows), np.uint16 if wide else np.uint8)
+    rows_of_bins = np.zeros((data.n_features, int((n_bins + 1).max(initial=1))), dtype=np.int64)
     # The kernel needs an array that is not empty, so a value that nobody reads stands at the end.
     flat_cuts = np.concatenate([*cuts, np.zeros(1, dtype=np.float32)])
-    first_cut = (start - np.arange(d + 1)).astype(np.int64)
-    _bins.code_columns(X, data.rows, flat_cuts, first_cut, codes, rows, n_threads)
-    comm.sum(rows)
-    mode = rows.argmax(axis=1).astype(np.int32)
+    first_cut = np.concatenate(([0], np.cumsum(n_bins - 1))).astype(np.int64)
+    _bins.code_columns(data.X, data.rows, flat_cuts, first_cut, codes, rows_of_bins, n_threads)
+    comm.sum(rows_of_bins)
     return Bins(
         codes,
         cuts,
@@ -75,9 +48,42 @@ def bin_divided(data, max_bins, n_threads=1, small=False, categorical=()):
         n_bins=n_bins.astype(np.int32),
         distinct=distinct,
         missing=missing,
-        mode=mode,
-        mode_rows=rows.max(axis=1),
+        mode=rows_of_bins.argmax(axis=1).astype(np.int32),
+        mode_rows=rows_of_bins.max(axis=1),
     )
+
+
+def _ends_of_bins(data, max_bins, small, categorical):
+    """Least and largest value of every bin by column, and (3, d) numbers: distinct values, missing rows, bins.
+
+    Each worker cuts some of the columns, and all get the results.
+    """
+    comm = data.comm
+    d = data.n_features
+    weight = None if has_equal_weights(data) else data.weight
+    ends_of_columns = {}
+    counts = np.zeros((3, d), dtype=np.int64)
+    most_rows = int(comm.maximum(np.array([data.n_rows]))[0])
+    step = max(comm.size, BLOCK_VALUES // max(1, most_rows))
+    for begin in range(0, d, step):
+        columns = range(begin, min(d, begin + step))
+        for f, value, count, mass in _own_columns(data, columns, weight):
+            is_missing = np.isnan(value)
+            n_distinct = len(value) - is_missing.sum()
+            exact = small and n_distinct > max_bins - is_missing.any()
+            cuts = cuts_of(value, mass, None if exact else max_bins, least=data.least_weight)
+            if f in categorical and len(cuts) + 1 < n_distinct:
+                cuts = cuts_of(value, mass, None, least=0.0)
+            ends_of_columns[f] = _ends(value[:n_distinct], cuts)
+            counts[:, f] = n_distinct, count[is_missing].sum(), len(cuts) + 1
+    comm.sum(counts)
+    start = np.concatenate(([0], np.cumsum(counts[2])))
+    flat_ends = np.zeros((2, start[-1]))
+    for f, ends in ends_of_columns.items():
+        flat_ends[:, start[f] : start[f + 1]] = ends
+    comm.sum(flat_ends)
+    flat_low, flat_high = flat_ends.astype(np.float32)
+    return np.split(flat_low, start[1:-1]), np.split(flat_high, start[1:-1]), counts
 
 
 def has_equal_weights(data):

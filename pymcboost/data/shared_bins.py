@@ -100,6 +100,7 @@ class SharedBins:
                 self._make(known_rows)
 
     def _make(self, known_rows):
+        """Bin all rows with positive weight; see `make`."""
         rows = by_class(self._y, self._weight)
         if np.array_equal(rows, known_rows):  # one array instead of two
             rows = known_rows

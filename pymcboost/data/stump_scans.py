@@ -109,6 +109,7 @@ class SummedScan:
             self._scan(store, slice(None), cell_rows, unit, target)
 
     def _scan(self, store, slots, cell_rows, unit, target):
+        """Scan the summed histograms of some slots of a layout."""
         _stumps.scan_cells(
             self.cells,
             cell_rows,

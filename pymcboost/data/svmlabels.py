@@ -53,6 +53,7 @@ class LabelLists:
             yield line
 
     def _row(self, line):
+        """Store the labels of a line; return the line with a 0 in their place."""
         self._number += 1
         if self._number == 1 and line.startswith(b"\xef\xbb\xbf"):
             line = b"   " + line[3:]
@@ -68,6 +69,7 @@ class LabelLists:
         return line[:begin] + b"0".ljust(size) + line[begin + size :]
 
     def _labels(self, text, column):
+        """Labels in a list such as 3,17,201, which begins in this column of the line."""
         labels = []
         for part in text.split(b","):
             digits = part[1:] if part[:1] == b"-" else part

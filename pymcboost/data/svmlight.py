@@ -139,6 +139,7 @@ class _Rows:
         self._reserve(of_rows, "rows", scanner.rows, n_more=length // 2, guess=n_rows)
 
     def _reserve(self, names, purpose, used, n_more, guess):
+        """Make room for ``n_more`` entries or rows in these arrays, or for all that are expected."""
         arrays = [getattr(self, name) for name in names]
         if len(arrays[-1]) >= used + n_more:
             return

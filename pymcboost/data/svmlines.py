@@ -75,6 +75,7 @@ class Lines:
             )
 
     def _row(self, line):
+        """Read a line: a row and its label or None; None for a line without data."""
         if self.number == 1 and line.startswith(b"\xef\xbb\xbf"):
             line = b"   " + line[3:]
         line += b"" if line.endswith(b"\n") else b"\n"

@@ -253,6 +253,7 @@ class _Lines(io.RawIOBase):
         return len(part)
 
     def _read_on(self, view):
+        """Read from the file; refuse lines that are too long, and files that do not fit into memory."""
         size = self._file.readinto(view)
         text = bytes(view[:size])
         last = text.rfind(b"\n")

@@ -281,6 +281,7 @@ class Checkpoint(Callback):
         return os.fsdecode(self.path)
 
     def _write(self, make_model, history, rounds, gain, best_gain, best_round, cv_results):
+        """Write the rounds of a model to the file, or warn that it failed."""
         arrays = {}
         for name, sums in {"gain": gain, "best_gain": best_gain}.items():
             arrays[f"{name}.column"] = sums.column.astype(np.int32)
@@ -376,12 +377,10 @@ def _decoded(model, meta):
     if meta["format"] != FORMAT or not meta.keys() <= KEYS:
         return None
     arrays = {name: _array(entry) for name, entry in meta["arrays"].items()}
-    gains = {
-        name: _gains(
-            arrays.pop(f"{name}.column"), arrays.pop(f"{name}.value"), model.n_features_in_
-        )
+    gain, best_gain = (
+        _gains(arrays.pop(f"{name}.column"), arrays.pop(f"{name}.value"), model.n_features_in_)
         for name in ("gain", "best_gain")
-    }
+    )
     history = {}
     cv_results = {}
     for name, array in arrays.items():
@@ -394,32 +393,40 @@ def _decoded(model, meta):
             cv_results[key] = array
         else:
             return None
+    best = base64.b64decode(meta["best"], validate=True) if "best" in meta else None
     saved = {
         "model": model,
-        "best": base64.b64decode(meta["best"], validate=True) if "best" in meta else None,
+        "best": best,
         "rounds": meta["rounds"],
         "best_round": meta["best_round"],
         "seed": meta["seed"],
         "data": dict(meta["data"]),
         "history": history,
         "cv_results": cv_results or None,
-        **gains,
+        "gain": gain,
+        "best_gain": best_gain,
     }
+    if best is not None:
+        Model.from_bytes(best)  # an error if it is not a model
+    return saved if _fits_together(saved) else None
+
+
+def _fits_together(saved):
+    """Whether numbers, columns and data of a decoded checkpoint belong to its model."""
+    model = saved["model"]
     rounds = saved["rounds"]
-    seed = saved["seed"]
     best = saved["best_round"]
-    fits = (
+    seed = saved["seed"]
+    cv_results = saved["cv_results"]
+    return (
         (isinstance(rounds, int) and rounds >= 0)
         and (isinstance(seed, int) and 0 <= seed < SEEDS)
         and (best is None or (isinstance(best, int) and 0 < best <= rounds))
         and saved["data"].get("features") == model.n_features_in_
         and (not model.has_stages or rounds == model.n_rounds)
-        and all(values.ndim and len(values) == rounds for values in history.values())
-        and (not cv_results or cv_results.keys() >= CV_ARRAYS | CV_NUMBERS)
+        and all(values.ndim and len(values) == rounds for values in saved["history"].values())
+        and (cv_results is None or cv_results.keys() >= CV_ARRAYS | CV_NUMBERS)
     )
-    if saved["best"] is not None:
-        Model.from_bytes(saved["best"])
-    return saved if fits else None
 
 
 def _is_cv_array(key):
@@ -466,6 +473,7 @@ def _identity(dataset, validation):
 
 
 def _identity_of_set(validation_set):
+    """Name, sizes and checksums of a validation set."""
     number = np.arange(len(validation_set.codes))
     parts = validation_set.codes, validation_set.weight, validation_set.init_score
     return [

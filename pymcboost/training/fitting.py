@@ -370,6 +370,7 @@ class Training:
         return model if self.priors is None else model.reweighted(self.priors)
 
     def _own_callbacks(self, validation):
+        """Callbacks that the parameters ask for: validation curves, early stopping and progress."""
         params = self.params
         callbacks = [WarnOfNothingToAdd()]
         if validation is not None:

@@ -178,10 +178,14 @@ def out_of_fold(estimator, dataset, seed):
     metrics = metrics_by(
         estimator.scoring, dataset.classes, first.probabilities, loss=first.loss_value
     )
-    measure, tolerance = _measure(dataset, metrics, models, parts)
+    measure = _FoldMetrics(dataset, metrics, models, parts)
     params = first.params
     patience = Patience(
-        metrics[0].sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance
+        metrics[0].sign,
+        params.n_iter_no_change,
+        params.min_delta,
+        share=WAIT,
+        tolerance=measure.tolerance,
     )
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     bar = progress(name, MOST_ROUNDS, params.verbose if dataset.comm.rank == 0 else 0, at_most=True)
@@ -214,8 +218,7 @@ def _until_no_better(steps, measure, metrics, patience, bar):
     Parameters
     ----------
     steps : iterator of (rounds done, scores of the held-out rows of every model)
-    measure : callable
-        See `_measure`.
+    measure : _FoldMetrics
     metrics : list
     patience : Patience
         Sees the mean of the first metric.
@@ -260,56 +263,76 @@ def _joined(dataset, parts, scores_of_folds):
     return scores, fold, trained
 
 
-def _measure(dataset, metrics, models, parts):
-    """Return a function that measures the scores of all models, and the tolerance of the first curve.
+class _FoldMetrics:
+    """Metrics of the rows that the folds hold out, over all workers.
 
-    The function gives a list for every metric, with a number for each model.
+    Parameters
+    ----------
+    dataset : TrainingSet
+    metrics : list of Metric
+        If probabilities will be calibrated, the first one is replaced by the log loss at the best temperature.
+    models : list of _Model
+    parts : list of (rows to train on, rows held out)
+
+    Attributes
+    ----------
+    tolerance : float
+        Share of the first metric by which an improvement must lower it.
     """
-    booster = models[0].booster
-    if dataset.comm is not ALONE and any(metric.takes_rows for metric in metrics):
-        raise ValueError(
-            'n_estimators="auto" on several workers does not support '
-            f"scoring={booster.params.scoring!r}, which needs all rows in one place; use "
-            "'log_loss' or another built-in metric"
-        )
-    collectors = [OfAll(dataset, model.rows) for model in models]
-    sets = [model.validation_set for model in models]
-    if dataset.comm is not ALONE:
-        sets = [
-            ValidationSet.of(
-                worker_set.name,
-                X=None,
-                y=None,
-                codes=collect(worker_set.codes),
-                weight=collect(worker_set.weight),
+
+    def __init__(self, dataset, metrics, models, parts):
+        booster = models[0].booster
+        comm = dataset.comm
+        if comm is not ALONE and any(metric.takes_rows for metric in metrics):
+            raise ValueError(
+                'n_estimators="auto" on several workers does not support '
+                f"scoring={booster.params.scoring!r}, which needs all rows in one place; use "
+                "'log_loss' or another built-in metric"
             )
-            for collect, worker_set in zip(collectors, sets, strict=True)
-        ]
-    for validation_set in sets:
-        for metric in metrics:
-            metric.check(validation_set)
-    calibrated = next(iter(calibrated_of(booster.params, booster.link)), None)
-    if calibrated is not None:
-        in_training = [
-            present(dataset, train)[validation_set.codes]
-            for validation_set, (train, _) in zip(sets, parts, strict=True)
-        ]
+        self._comm = comm
+        self._metrics = metrics
+        self._collectors = [OfAll(dataset, model.rows) for model in models]
+        self._sets = [model.validation_set for model in models]
+        if comm is not ALONE:
+            self._sets = list(map(self._set_of_all, self._collectors, self._sets))
+        for validation_set in self._sets:
+            for metric in metrics:
+                metric.check(validation_set)
+        self._calibrated = next(iter(calibrated_of(booster.params, booster.link)), None)
+        self.tolerance = 0.0
+        if self._calibrated is not None:
+            self.tolerance = TOLERANCE
+            self._in_training = [
+                present(dataset, train)[validation_set.codes]
+                for validation_set, (train, _) in zip(self._sets, parts, strict=True)
+            ]
 
-    def measure(scores):
+    @staticmethod
+    def _set_of_all(collect, worker_set):
+        """Join the rows of a set of all workers."""
+        return ValidationSet.of(
+            worker_set.name,
+            X=None,
+            y=None,
+            codes=collect(worker_set.codes),
+            weight=collect(worker_set.weight),
+        )
+
+    def __call__(self, scores):
+        """Measure the scores of all models: a list for every metric, with a number for each model."""
         scores = [
-            collect(model_scores) for collect, model_scores in zip(collectors, scores, strict=True)
+            collect(scores_of_model)
+            for collect, scores_of_model in zip(self._collectors, scores, strict=True)
         ]
-        others = metrics if calibrated is None else metrics[1:]
+        metrics = self._metrics if self._calibrated is None else self._metrics[1:]
         values_of_models = [
-            measured(others, model_scores, validation_set)
-            for model_scores, validation_set in zip(scores, sets, strict=True)
+            measured(metrics, scores_of_model, validation_set)
+            for scores_of_model, validation_set in zip(scores, self._sets, strict=True)
         ]
-        curves = [[values[metric.name] for values in values_of_models] for metric in others]
-        if calibrated is not None:
-            curves.insert(0, calibrated.of_sets(scores, sets, in_training))
-        return dataset.comm.broadcast(curves)
-
-    return measure, 0.0 if calibrated is None else TOLERANCE
+        curves = [[values[metric.name] for values in values_of_models] for metric in metrics]
+        if self._calibrated is not None:
+            curves.insert(0, self._calibrated.of_sets(scores, self._sets, self._in_training))
+        return self._comm.broadcast(curves)
 
 
 def held_scores(estimator, dataset, seed, rounds, parts, previous=None):

@@ -67,6 +67,7 @@ class Gains:
         return dense
 
     def _added_up(self):
+        """Add the waiting rounds to the sums, and return these: columns and values."""
         if self._n_waiting == 0:
             return self._sums
         rounds = []

@@ -71,6 +71,7 @@ class Predicts:
             return object.__getattribute__(self, name)  # raises the standard error
 
     def _check_X(self, X, with_init_score=False):
+        """Check rows, and convert them to what the model scores."""
         check_is_fitted(self)
         if isinstance(X, Dataset):
             if X._set.init_score is not None and not with_init_score:

@@ -186,6 +186,7 @@ class Parameter(NamedTuple):
         return ""
 
     def _allows_one(self, value):
+        """Whether a single value is allowed, which is no list or dictionary of several."""
         if value is None:
             return self.none
         if self.lists and isinstance(value, (list, tuple)):
@@ -211,6 +212,9 @@ class Parameter(NamedTuple):
             return isinstance(value, bool)
         if self.bools and isinstance(value, bool):
             return True
+        return self._allows_number(value)
+
+    def _allows_number(self, value):
         number = {int: numbers.Integral, float: numbers.Real}.get(self.kind)
         if number is None or not isinstance(value, number) or isinstance(value, bool):
             return False

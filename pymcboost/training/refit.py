@@ -118,8 +118,19 @@ class RefitsLeaves:
             init_score=scores,
         )
         booster.lay_out(dataset, resolve_n_jobs(self.n_jobs)).start(n_estimators=0)
+        booster.begin_at(self.model_.ensemble.bias)
+        leaf = self._refitted_leaves(booster, X, decay)
+        changed = {**dict.fromkeys(file.EARLY), **self._meta_with_missing(dataset)}
+        vars(self)["model_"] = self.model_._changed(
+            replace(self.model_.ensemble, leaf=leaf), **changed
+        )
+        for name in OUT_OF_FOLD:  # these scores belong to the old leaves
+            vars(self).pop(name, None)
+        return self
+
+    def _refitted_leaves(self, booster, X, decay):
+        """Compute the new leaf values round by round, in the form of the ensemble's."""
         ensemble = self.model_.ensemble
-        booster.begin_at(ensemble.bias)
         leaf = np.array(ensemble.leaf, dtype=np.float32)
         first_leaf = (ensemble.offset + np.arange(len(ensemble.offset))).tolist()
         rounds = itertools.pairwise(ensemble.rounds.tolist())
@@ -133,11 +144,7 @@ class RefitsLeaves:
             )
             for values, new_values in zip(leaves, new_leaves, strict=True):
                 values[...] = new_values
-        changed = {**dict.fromkeys(file.EARLY), **self._meta_with_missing(dataset)}
-        vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf), **changed)
-        for name in OUT_OF_FOLD:  # these scores belong to the old leaves
-            vars(self).pop(name, None)
-        return self
+        return leaf
 
     def _meta_with_missing(self, dataset):
         """Changed section of the file if these rows have missing values in more columns than the training rows."""
