@@ -318,9 +318,12 @@ class DaskClassifier:
         from dask import delayed
 
         X = _parts(f"X{of}", X)
-        like = f"X{of}", len(X)
-        y = _parts(f"y{of}", y, *like)
-        weight = [None] * len(X) if weight is None else _parts(f"sample_weight{of}", weight, *like)
+        partitions_of_X = {"X": f"X{of}", "count": len(X)}
+        y = _parts(f"y{of}", y, **partitions_of_X)
+        if weight is None:
+            weight = [None] * len(X)
+        else:
+            weight = _parts(f"sample_weight{of}", weight, **partitions_of_X)
         rows = client.compute([delayed(tuple)([*part]) for part in zip(X, y, weight, strict=True)])
         from distributed import wait
 
@@ -454,9 +457,9 @@ def _made(of):
     }
     if hasattr(of, "_refuse_function"):
         space["predict_proba"] = with_link(DaskClassifier.predict_proba)
-    made = estimator(type(f"Dask{of.__name__}", (DaskClassifier, of), space))
-    made.__doc__ = document(made)
-    return made
+    new = estimator(type(f"Dask{of.__name__}", (DaskClassifier, of), space))
+    new.__doc__ = document(new)
+    return new
 
 
 __all__ = []

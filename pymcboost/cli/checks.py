@@ -190,9 +190,9 @@ def check_libsvm_c(parser, arguments, parameters):
         )
 
 
-def unused(algorithm, given):
-    """Notices about given parameters that have no effect with the kernel or the weak learner."""
-    parameters = algorithm.defaults | given
+def unused(algorithm, user_parameters):
+    """Notices about parameters of the user that have no effect with the kernel or the weak learner."""
+    parameters = algorithm.defaults | user_parameters
     kernel = parameters.get("kernel")
     learner = parameters.get("weak_learner")
     flags = SHORT_OF.get(algorithm.name, {})
@@ -202,13 +202,13 @@ def unused(algorithm, given):
         notices += [
             f"{flags[name]} has no effect with the {kernel} kernel; give {needed[name]}"
             for name in UNUSED_BY[kernel]
-            if name in given
+            if name in user_parameters
         ]
     if learner == "stump":
         notices += [
             f"--{name.replace('_', '-')} has no effect on stumps; give --weak-learner tree"
             for name in OF_TREES
-            if name in given
+            if name in user_parameters
         ]
     return notices
 

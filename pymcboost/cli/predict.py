@@ -303,11 +303,11 @@ def read_rows(model, arguments, base, note, missing="allow"):
     names = getattr(data, "names", None)  # of a table
     base_of_file = getattr(data, "base", 1)  # of LIBSVM text
     if missing == "error" and not model.is_machine:
-        wrong = new_missing(model, data.X, base_of_file, names)
-        if wrong is not None:
+        missing_value = new_missing(model, data.X, base_of_file, names)
+        if missing_value is not None:
             from pymcboost.cli.rows import place_of_row
 
-            row, problem = wrong
+            row, problem = missing_value
             place = place_of_row(path, row + 1, names if model.link != "sigmoid" else [])
             raise ValueError(f"{path}: {place}: {problem}")
     if model.is_machine:

@@ -72,10 +72,10 @@ def _matrix(counts, rows, names, width):
 
 def _pairs(counts, rows, names, width):
     """Lines of the largest confusions."""
-    wrong = counts.copy()
-    np.fill_diagonal(wrong, 0)
-    order = np.argsort(-wrong, axis=None, kind="stable")[:LARGEST]
+    confusions = counts.copy()
+    np.fill_diagonal(confusions, 0)
+    order = np.argsort(-confusions, axis=None, kind="stable")[:LARGEST]
     yield f"Largest confusions, at most {LARGEST} (label, prediction, rows):"
-    for label, predicted in zip(*np.unravel_index(order, wrong.shape), strict=True):
-        if wrong[label, predicted]:
-            yield f"{rows[label]:<{width}} {names[predicted]:<{width}} {wrong[label, predicted]:>8}"
+    for label, predicted in zip(*np.unravel_index(order, confusions.shape), strict=True):
+        if confusions[label, predicted]:
+            yield f"{rows[label]:<{width}} {names[predicted]:<{width}} {confusions[label, predicted]:>8}"

@@ -181,12 +181,12 @@ def _note_unknown(path, y, labels, note, workers):
 
     from pymcboost.cli.answers import label_text, unknown_labels
 
-    every = workers.exchange(np.unique(y, return_counts=True))
-    all_labels, counts = map(np.concatenate, zip(*every, strict=True))
-    new = ~np.isin(all_labels, labels)
-    if new.any():
-        names = list(map(label_text, np.unique(all_labels[new]).tolist()))
-        note(f"{path}: {unknown_labels(counts[new].sum(), counts.sum(), names)}")
+    labels_and_counts = workers.exchange(np.unique(y, return_counts=True))
+    all_labels, counts = map(np.concatenate, zip(*labels_and_counts, strict=True))
+    is_new = ~np.isin(all_labels, labels)
+    if is_new.any():
+        names = list(map(label_text, np.unique(all_labels[is_new]).tolist()))
+        note(f"{path}: {unknown_labels(counts[is_new].sum(), counts.sum(), names)}")
 
 
 def refuse_one_class(labels, path):

@@ -17,7 +17,7 @@ def answer_stream(model, arguments, base, note):
     names = words(model)
     tally = Tally(model)
     beyond = False
-    refuses = arguments.missing == "error" and not model.is_machine
+    refuses_missing = arguments.missing == "error" and not model.is_machine
     with whole_file(arguments.output_file, "output file") as out:
         if arguments.probability or arguments.decision_values:
             print("labels", *names, file=out, flush=True)
@@ -28,9 +28,10 @@ def answer_stream(model, arguments, base, note):
                     f"{lines.name}: ignoring features beyond the {model.n_features_in_} of the "
                     f"model (line {lines.number})"
                 )
-            wrong = new_missing(model, row, first_index) if refuses else None
-            if wrong is not None:
-                raise ValueError(f"{lines.name}:{lines.number}: {wrong[1]}")
+            missing_value = new_missing(model, row, first_index) if refuses_missing else None
+            if missing_value is not None:
+                _, problem = missing_value
+                raise ValueError(f"{lines.name}:{lines.number}: {problem}")
             try:
                 best, values = answers(model, row, arguments)
             except ValueError as error:

@@ -371,11 +371,11 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers):
     started = time.perf_counter()
     interrupted = _train_until_interrupted(estimator, fit, rows, validation, arguments, workers)
     seconds = time.perf_counter() - started
-    shares = None
-    failed = None
+    error_rates = None
+    failure = None
     if not interrupted:
         # Before the first process writes the model, for which the others need not wait.
-        shares, failed = _errors_or_failure(estimator, rows, validation, arguments, workers)
+        error_rates, failure = _errors_or_failure(estimator, rows, validation, arguments, workers)
         if workers.rank:
             return OK
     data = model_bytes(estimator, rows, arguments.layout)
@@ -388,14 +388,15 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers):
     elif checkpoint and os.path.exists(arguments.checkpoint):
         note(f"run the same command again to continue from the checkpoint {arguments.checkpoint}")
     if path is not None and not interrupted:
-        if failed is None:
-            report(estimator, shares[: 1 + bool(validation)], arguments, note, seconds)
+        if failure is None:
+            n_sets = 2 if validation else 1
+            report(estimator, error_rates[:n_sets], arguments, note, seconds)
         note(f"{shown}: {len(data):,} bytes ({arguments.layout})")
     if problem is not None:
         print(f"{PROGRAM}: error: {problem}", file=sys.stderr)
         return IO
-    if failed is not None:
-        raise failed
+    if failure is not None:
+        raise failure
     return INTERRUPTED if interrupted else OK
 
 
@@ -426,10 +427,13 @@ def _say_what_is_saved(estimator, shown):
     """Report the rounds that an interrupted training has saved."""
     done = counted(estimator.n_estimators_, "round")
     verb = "is" if estimator.n_estimators_ == 1 else "are"
-    lack = ""
+    restriction = ""
     if estimator.calibrate and not estimator.model_.is_calibrated:
-        lack = ", not calibrated"
-    print(f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{lack}", file=sys.stderr)
+        restriction = ", not calibrated"
+    print(
+        f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{restriction}",
+        file=sys.stderr,
+    )
 
 
 def drop(checkpoint):
@@ -466,8 +470,8 @@ def errors(estimator, rows, validation, arguments, workers):
     return counts[:, 0] / np.maximum(1, counts[:, 1])
 
 
-def report(estimator, shares, arguments, note, seconds):
-    """Print the results of the training; ``shares``: see `errors`."""
+def report(estimator, error_rates, arguments, note, seconds):
+    """Print the results of the training; ``error_rates``: see `errors`."""
     from pymcboost.training.metrics import ERRORS
 
     rounds = estimator.n_estimators_
@@ -484,7 +488,8 @@ def report(estimator, shares, arguments, note, seconds):
     if rounds < n_estimators:
         note(f"{rounds} of {counted(n_estimators, 'round')}: {estimator._ended}")
     note(
-        f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * shares[0]:.4g}%"
+        f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, "
+        f"training error {100 * error_rates[0]:.4g}%"
     )
     if arguments.algorithm_by_default and estimator.weak_learner == "stump":
         note(
@@ -493,8 +498,8 @@ def report(estimator, shares, arguments, note, seconds):
         )
     if estimator.model_.is_calibrated:
         note(f"temperature {estimator.model_.temperature:.4g}")
-    for share in shares[1:]:
-        note(f"validation error {100 * share:.4g}%")
+    for rate in error_rates[1:]:
+        note(f"validation error {100 * rate:.4g}%")
     for metric in metrics_of(estimator.scoring):
         curve = estimator.history_.get(f"val_{metric}", ())
         if len(curve):

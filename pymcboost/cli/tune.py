@@ -259,31 +259,33 @@ def tune(argv):
         params["categorical_features"] = data.categories
     with noted_warnings(note):
         folds = list(folds_of(data.y, arguments.cross_validation, params["random_state"]))
-    every = [{**params, **combination} for combination in combinations]
-    measured = search(arguments, every, data, folds, names, by, note)
+    trainings = [{**params, **combination} for combination in combinations]
+    measured = search(arguments, trainings, data, folds, names, by, note)
 
     options = option_of(get_algorithm(algorithm))
     best = write_results(arguments, combinations, measured, names, by, options)
     if "n_jobs" not in fixed:
-        every[best]["n_jobs"] = None
+        trainings[best]["n_jobs"] = None
     with noted_warnings(note, data.base):
-        estimator = new_estimator(algorithm, every[best], len(data.y))
+        estimator = new_estimator(algorithm, trainings[best], len(data.y))
         estimator.fit(data.X, data.y)
     model = model_bytes(estimator, data, "list")
     write_bytes(arguments.model_file, model, "model")
     note(f"{arguments.model_file}: {len(model):,} bytes, trained on all rows with the best options")
 
 
-def search(arguments, every, data, folds, names, by, note):
-    """Train a model for every combination and fold: metrics, rounds and seconds, (combinations, folds, values)."""
+def search(arguments, trainings, data, folds, names, by, note):
+    """Train a model for trainings combination and fold: metrics, rounds and seconds, (combinations, folds, values)."""
     import numpy as np
     from joblib import Parallel, delayed
 
-    tasks = [(i, k) for i in range(len(every)) for k in range(len(folds))]
-    note(f"{counted(len(every), 'combination')}, {len(folds)} folds: {len(tasks)} models to train")
-    measured = np.zeros((len(every), len(folds), len(names) + 2))
+    tasks = [(i, k) for i in range(len(trainings)) for k in range(len(folds))]
+    note(
+        f"{counted(len(trainings), 'combination')}, {len(folds)} folds: {len(tasks)} models to train"
+    )
+    measured = np.zeros((len(trainings), len(folds), len(names) + 2))
     jobs = (
-        delayed(train_fold)(arguments.algorithm, every[i], data.X, data.y, *folds[k], names)
+        delayed(train_fold)(arguments.algorithm, trainings[i], data.X, data.y, *folds[k], names)
         for i, k in tasks
     )
     pool = Parallel(min(resolve_n_jobs(arguments.parallel), len(tasks)), return_as="generator")
@@ -303,7 +305,9 @@ def search(arguments, every, data, folds, names, by, note):
                     "--best-by"
                 )
             if k == len(folds) - 1:
-                note(f"{i + 1} of {len(every)}: {by} {measured[i, :, names.index(by)].mean():.4g}")
+                note(
+                    f"{i + 1} of {len(trainings)}: {by} {measured[i, :, names.index(by)].mean():.4g}"
+                )
     return measured
 
 

@@ -456,12 +456,7 @@ class _Reading:
         if len(X.shape) != 2:
             raise ValueError(f"X must be two-dimensional, but has shape {X.shape}")
         if self.n_features is None:
-            self.n_features = X.shape[1]
-            self.names = names
-            self.has_missing = np.zeros(X.shape[1], dtype=bool)
-            if self.categorical_features is not None:
-                columns = columns_of(self.categorical_features, X, X.shape[1], frame=is_frame(X))
-                self.levels = {f: np.zeros(0, dtype=np.float32) for f in columns.tolist()}
+            self._begin_with(X, names)
         if (names is None) != (self.names is None):
             raise ValueError(
                 "X is a data frame in some blocks and an array in others; use one type for all"
@@ -479,6 +474,15 @@ class _Reading:
             else:
                 self.head = X[:1]
         return X
+
+    def _begin_with(self, X, names):
+        """Take the number and names of the columns, and the categorical ones, from the first block."""
+        self.n_features = X.shape[1]
+        self.names = names
+        self.has_missing = np.zeros(X.shape[1], dtype=bool)
+        if self.categorical_features is not None:
+            columns = columns_of(self.categorical_features, X, X.shape[1], frame=is_frame(X))
+            self.levels = {f: np.zeros(0, dtype=np.float32) for f in columns.tolist()}
 
     def _values(self, X):
         """Convert a block to float32; refuse anything that is not a number."""

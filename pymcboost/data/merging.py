@@ -111,10 +111,10 @@ def _constant_near(low, high):
 
 def _close_columns(X):
     """Yield (column, sorted finite values of a sample) for the columns in which adjacent rows have close values."""
-    few = _rows_of(X, SCREENED_ROWS)
+    screened = _rows_of(X, SCREENED_ROWS)
     with np.errstate(invalid="ignore", over="ignore"):
-        step = np.abs(np.diff(few, axis=0))
-        size = np.abs(few[1:])
+        step = np.abs(np.diff(screened, axis=0))
+        size = np.abs(screened[1:])
         is_close = (step > NOISE * size) & (step < CLOSE * size)
     columns = np.flatnonzero(is_close.sum(axis=0) > HARMLESS * (step > 0).sum(axis=0))
     if not len(columns):

@@ -253,14 +253,14 @@ class _Lines:
             self.buffer.extend(bytes(self._room))
             self._room *= 2
         with memoryview(self.buffer) as view:
-            got = self._stream.readinto(view[self._filled : self._room])
-        if got is None:
+            n_read = self._stream.readinto(view[self._filled : self._room])
+        if n_read is None:
             raise BlockingIOError(
                 f"{self._name}: no data on a non-blocking stream; use a blocking one"
             )
-        self._filled += got
-        self.total += got
-        self.ended = got == 0
+        self._filled += n_read
+        self.total += n_read
+        self.ended = n_read == 0
         if not self._begun and (self._filled >= 3 or self.ended):
             self._begun = True
             self._blank_byte_order_mark()

@@ -129,10 +129,10 @@ def _write_lines(X, y, base, sparse, block=1024):
             values = part[row, column]
         pairs = zip((column + base).tolist(), _decimals(values), strict=True)
         entries = [f" {index}:{value}" for index, value in pairs]
-        stops = np.searchsorted(row, np.arange(rows + 1)).tolist()
+        first_entry = np.searchsorted(row, np.arange(rows + 1)).tolist()
         for i in range(rows):
             label = y[first + i]
-            row_entries = entries[stops[i] : stops[i + 1]]
+            row_entries = entries[first_entry[i] : first_entry[i + 1]]
             if isinstance(label, list):
                 if not label and not row_entries:  # otherwise the line would be blank
                     row_entries = [f" {base}:0"]

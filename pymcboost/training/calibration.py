@@ -146,13 +146,13 @@ def temperature_of_folds(estimator, dataset, seed, rounds, folds=None, parts=Non
     -------
     temperature : float or None
         None, with a warning, if rows, memory or disk are insufficient for folds, because the model is already trained.
-    kept : OutOfFoldScores or None
-        Where all folds were trained here.
+    trained_folds : OutOfFoldScores or None
+        Scores of the folds, if all were trained here.
     """
     try:
         options = {"rounds": rounds, "folds": folds, "previous": previous}
         scored = _scored(estimator, dataset, seed, parts=parts, **options)
-        return _of_folds(estimator, dataset, seed, scored=scored, **options), scored.kept
+        return _of_folds(estimator, dataset, seed, scored=scored, **options), scored.trained_folds
     except NO_FOLDS as error:
         pass_on(dataset, error)
         warn(f"the probabilities are not calibrated: {reason(error)}")
@@ -167,22 +167,24 @@ class _Scored:
     used: list
     scores: np.ndarray
     link: str
-    kept: OutOfFoldScores | None = None
+    trained_folds: OutOfFoldScores | None = None
 
 
 def _scored(estimator, dataset, seed, *, rounds, folds, parts, previous):
     """Score the rows that folds hold out; train as few folds as give a temperature, if there are none yet."""
     if folds is not None:
         parts = _largest_first(dataset, folds.parts())
-        return _Scored(parts, parts, folds.scores, folds.link)
+        return _Scored(parts, used=parts, scores=folds.scores, link=folds.link)
     all_parts = parts or splits(estimator.cv, dataset, seed)
     parts = _largest_first(dataset, all_parts)
     used = parts[: _enough(dataset, parts)]
     scores, link = held_scores(
         estimator, dataset, seed, rounds=rounds, parts=used, previous=previous
     )
-    kept = OutOfFoldScores.of(scores, all_parts) if len(used) == len(parts) else None
-    return _Scored(parts, used, scores, link, kept)
+    trained_folds = None
+    if len(used) == len(parts):
+        trained_folds = OutOfFoldScores.of(scores, all_parts)
+    return _Scored(parts, used, scores, link=link, trained_folds=trained_folds)
 
 
 def _of_folds(estimator, dataset, seed, *, rounds, folds, previous, scored):
@@ -248,9 +250,9 @@ def _enough(dataset, parts):
 def _temperature(scores, dataset, parts, link):
     """Fit the temperature to the held-out rows."""
     weight = _weights(dataset, parts)
-    every = of_all(dataset, weight > 0, scores, dataset.codes, weight)
+    rows_of_all = of_all(dataset, weight > 0, scores, dataset.codes, weight)
     try:
-        return dataset.comm.broadcast(fit_temperature(*every, link))
+        return dataset.comm.broadcast(fit_temperature(*rows_of_all, link))
     except ValueError as error:
         raise FoldError(str(error)) from error
 

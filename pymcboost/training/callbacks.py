@@ -291,12 +291,12 @@ class EarlyStopping(Callback):
         Rounds without improvement that are waited for.
     min_delta : float, default=0
         See `Patience`.
-    also : sequence of metrics
-        Further ones, which the history has as well.
+    further_metrics : sequence of metrics
+        Metrics that the history has as well.
     """
 
-    def __init__(self, metric, patience, min_delta=0.0, also=()):
-        self.metrics = [metric, *also]
+    def __init__(self, metric, patience, min_delta=0.0, further_metrics=()):
+        self.metrics = [metric, *further_metrics]
         self.patience = patience
         self.min_delta = min_delta
 

@@ -265,14 +265,17 @@ class Checkpoint(Callback):
             return
         if not (state.interrupted or (state.complete and state.folds_follow)):
             return
-        rounds, *rest = self._last
+        rounds, *gains_and_best = self._last
         if self._written >= rounds:
             return
         # Cutting gives the model of the first rounds only if later rounds do not change earlier ones.
         if rounds == state.n_rounds or state.model().has_stages:
             history = {name: values[:rounds] for name, values in state.history.items()}
             self._write(
-                lambda **meta: _first_rounds(state.model(**meta), rounds), history, rounds, *rest
+                lambda **meta: _first_rounds(state.model(**meta), rounds),
+                history,
+                rounds,
+                *gains_and_best,
             )
 
     # -- the file --------------------------------------------------------------------------------------------------
@@ -537,12 +540,12 @@ def _differences(before, now, defaults):
     old = before.get("params", {})
     new = now["params"]
     # other versions may store other defaults
-    was = {**defaults, **old}
-    is_now = {**defaults, **new}
+    old_values = {**defaults, **old}
+    new_values = {**defaults, **new}
     return [
         f"{name} was {_shown(old, name)}, now it is {_shown(new, name)}"
         for name in sorted({*old, *new} - {"n_estimators"})
-        if was.get(name) != is_now.get(name)
+        if old_values.get(name) != new_values.get(name)
     ]
 
 

@@ -143,8 +143,9 @@ def codes_in(previous, labels, codes):
     """Translate codes of the rows' own ``labels`` into codes of the model's classes; return both classes and codes."""
     model_labels = previous.model.classes_
     new_labels = labels_of_file(labels)
-    alike = (model_labels.dtype.kind in "OU") == (new_labels.dtype.kind in "OU")
-    class_index = positions(model_labels, new_labels) if alike else np.full(len(new_labels), -1)
+    class_index = np.full(len(new_labels), -1)
+    if (model_labels.dtype.kind in "OU") == (new_labels.dtype.kind in "OU"):
+        class_index = positions(model_labels, new_labels)
     is_new = class_index < 0
     if is_new.any():
         more = "..." if len(model_labels) > 5 else ""

@@ -109,9 +109,9 @@ def check_alike(workers, booster, params, callbacks, initial):
         names = [type(callback).__name__ for callback in shared]
         return _Arguments(stated, initial is not None, names)
 
-    every = _stated_by_all(workers, state)
-    for rank, arguments in enumerate(every):
-        _refuse_difference(booster.name, rank, arguments, of_first=every[0])
+    statements = _stated_by_all(workers, state)
+    for rank, arguments in enumerate(statements):
+        _refuse_difference(booster.name, rank, arguments, of_first=statements[0])
 
 
 def _refuse_difference(name, rank, arguments, of_first):
@@ -165,13 +165,13 @@ def check_columns(workers, booster, X, names, labels, has_init_score):
     """Refuse too many rows, and rows whose columns, form or labels differ from those of the other workers."""
     name = booster.name
     names = None if names is None else list(names)
-    every = workers.exchange(_Form(X.shape, names, labels, hasattr(X, "tocsr"), has_init_score))
-    first = every[0]
-    if len({form.has_init_score for form in every}) > 1:
+    forms = workers.exchange(_Form(X.shape, names, labels, hasattr(X, "tocsr"), has_init_score))
+    first = forms[0]
+    if len({form.has_init_score for form in forms}) > 1:
         raise ValueError(
             f"{name}: init_score is given on some workers only; give it on all, or on none"
         )
-    for rank, form in enumerate(every):
+    for rank, form in enumerate(forms):
         n_rows, n_columns = form.shape
         if n_columns != first.shape[1]:
             raise ValueError(
@@ -202,7 +202,7 @@ def check_columns(workers, booster, X, names, labels, has_init_score):
                 f"worker {rank} has {n_rows} rows, more than {OWN_ROWS}; divide them among "
                 "more workers"
             )
-    total = sum(form.shape[0] for form in every)
+    total = sum(form.shape[0] for form in forms)
     if total > MOST_ROWS:
         raise ValueError(
             f"the workers have {total} rows, but training supports at most {MOST_ROWS}"
@@ -230,19 +230,22 @@ def categorical_columns(workers, categorical_features, X):
     if workers.size == 1 or not from_dtype:
         return categorical_features
     columns = [column_of(X, j) for j in range(X.shape[1])] if is_frame(X) else []
-    every = workers.exchange([(is_category(column), *words_in(column)) for column in columns])
-    n_columns = {len(columns_of_worker) for columns_of_worker in every}
+    columns_of_workers = workers.exchange(
+        [(is_category(column), *words_in(column)) for column in columns]
+    )
+    n_columns = {len(columns_of_worker) for columns_of_worker in columns_of_workers}
     if not columns or len(n_columns) > 1:  # `check_columns` refuses different numbers of columns
         return categorical_features
-    category, words, others = np.any(every, axis=0).T
+    category, words, others = np.any(columns_of_workers, axis=0).T
     return np.flatnonzero(category | (words & ~others))
 
 
 def categories_of(workers, name, categories):
     """Categories of the rows of all workers, the same as one worker with all rows would find."""
-    every = workers.exchange(categories)
+    categories_of_workers = workers.exchange(categories)
     columns_of_workers = {
-        None if of_worker is None else tuple(of_worker.feature.tolist()) for of_worker in every
+        None if of_worker is None else tuple(of_worker.feature.tolist())
+        for of_worker in categories_of_workers
     }
     if len(columns_of_workers) > 1:
         raise ValueError(
@@ -253,7 +256,7 @@ def categories_of(workers, name, categories):
     names = []
     n_levels = []
     for j, column in enumerate(categories.feature.tolist()):
-        with_levels = [of_worker for of_worker in every if of_worker.levels[j]]
+        with_levels = [of_worker for of_worker in categories_of_workers if of_worker.levels[j]]
         if not with_levels:
             raise ValueError(
                 f"{name}: column {column} of X is missing in all rows of all workers; leave it out"
@@ -377,8 +380,8 @@ def smallest(workers, z, group, take):
 
 def drawn_set(workers, parts, number):
     """Validation set (X, y, codes, weight) of all workers, in the order of the row numbers."""
-    every = workers.exchange((number, *parts))
-    numbers, X, y, *arrays = zip(*every, strict=True)
+    parts_of_workers = workers.exchange((number, *parts))
+    numbers, X, y, *arrays = zip(*parts_of_workers, strict=True)
     order = np.argsort(np.concatenate(numbers))
     joined_parts = [rows_of_all(X), labels_of_parts(y), *map(np.concatenate, arrays)]
     return [part[order] for part in joined_parts]
@@ -388,24 +391,28 @@ def whole_sets(workers, sets):
     """Join the validation sets of all workers, for each worker. A single one keeps its sets, without a copy."""
     if workers.size == 1:
         return sets
-    every = workers.exchange({name: tuple(map(_as_sent, parts)) for name, parts in sets.items()})
-    names = dict.fromkeys(name for sets_of_worker in every for name in sets_of_worker)
+    sets_of_workers = workers.exchange(
+        {name: tuple(map(_as_sent, parts)) for name, parts in sets.items()}
+    )
+    names = dict.fromkeys(name for sets_of_worker in sets_of_workers for name in sets_of_worker)
     return {
-        name: _joined([sets_of_worker[name] for sets_of_worker in every if name in sets_of_worker])
+        name: _joined(
+            [sets_of_worker[name] for sets_of_worker in sets_of_workers if name in sets_of_worker]
+        )
         for name in names
     }
 
 
 def _as_sent(part):
     """Convert a part of a set to an array, except for frames, sparse matrices and lists of labels."""
-    stays = (
+    is_sent_unchanged = (
         part is None
         or hasattr(part, "iloc")
         or is_frame(part)
         or hasattr(part, "tocsr")
         or is_lists_of_labels(part)
     )
-    return part if stays else np.asarray(part)
+    return part if is_sent_unchanged else np.asarray(part)
 
 
 def _joined(parts):

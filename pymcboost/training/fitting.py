@@ -277,10 +277,13 @@ class Training:
         self.out_of_fold = given_rows_of(folds, plan.dataset)
         return cv_results["n_estimators"], cv_results, folds
 
-    def _calibrates_on(self, validation, given_by_user):
-        """Return the validation rows that the temperature comes from; None if those set aside are too few."""
+    def _calibrates_on(self, validation, is_users):
+        """Return the validation rows that the temperature comes from; None if those set aside are too few.
+
+        ``is_users``: the user has given them.
+        """
         validation_set = None if validation is None else validation.named("val")
-        if validation_set is None or given_by_user:
+        if validation_set is None or is_users:
             return validation_set
         has_temperature = calibrated_of(self.params, self.booster.link)
         return None if has_temperature and calibration.too_few(validation_set) else validation_set
@@ -348,12 +351,11 @@ class Training:
         values = {**self.auto_values, "n_estimators": self.state.n_estimators}
         if self.share_held is not None:
             values["validation_fraction"] = self.share_held
-        given_values = values_of(self.draft)
-        return {
-            name: value
-            for name, value in values.items()
-            if isinstance(given_values[name], str) and given_values[name] == "auto"
+        user_values = values_of(self.draft)
+        is_auto = {
+            name: isinstance(value, str) and value == "auto" for name, value in user_values.items()
         }
+        return {name: value for name, value in values.items() if is_auto[name]}
 
     def _whole_model(self):
         """The model of the rounds, with temperature, thresholds, class shares and priors applied."""

@@ -146,11 +146,11 @@ def weights_of_rows(weight, n_rows):
         values = np.full(n_rows, values)
     if values.shape != (n_rows,):
         raise ValueError(f"sample_weight has shape {values.shape}; {allowed}")
-    wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
-    if len(wrong):
-        value = values[wrong[0]]
+    refused = np.flatnonzero(~((values >= 0) & (values < np.inf)))
+    if len(refused):
+        value = values[refused[0]]
         raise ValueError(
-            f"sample_weight[{wrong[0]}] is {value:g}; weights must be finite numbers >= 0, "
+            f"sample_weight[{refused[0]}] is {value:g}; weights must be finite numbers >= 0, "
             "where 0 leaves a row out"
         )
     if not values.any():

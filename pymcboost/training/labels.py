@@ -65,7 +65,7 @@ def labels_given(y, n_rows, classes=None):
         raise ValueError(
             f"X has {n_rows} rows, but y has {len(y)} lists of labels; give one list per row"
         )
-    as_given, named = _named(y)
+    listed, named = _named(y)
     labels = np.unique(named) if classes is None else classes
     if len(labels) < 2:
         raise ValueError(
@@ -75,13 +75,13 @@ def labels_given(y, n_rows, classes=None):
     row = np.repeat(np.arange(n_rows), [len(labels_of_row) for labels_of_row in y])
     if len(named) and (labels.dtype.kind in "U") != (named.dtype.kind in "U"):
         raise ValueError(
-            f"y has the label {as_given[0]!r}, but the training labels look like {labels[0].item()!r}"
+            f"y has the label {listed[0]!r}, but the training labels look like {labels[0].item()!r}"
         )
     label_index = positions(labels, named)
     unknown = np.flatnonzero(label_index < 0)
     if len(unknown):
         raise ValueError(
-            f"y[{row[unknown[0]]}] has the label {as_given[unknown[0]]!r}, which does not occur in "
+            f"y[{row[unknown[0]]}] has the label {listed[unknown[0]]!r}, which does not occur in "
             "the training labels"
         )
     Y = np.zeros((n_rows, len(labels)), dtype=np.uint8)
@@ -100,13 +100,13 @@ def rows_in(y):
 
 def _named(y):
     """Flatten lists of labels: as they are, and as an array of one type."""
-    as_given = np.empty(sum(map(len, y)), dtype=object)
-    as_given[:] = [label for row in y for label in row]
-    check_order(as_given)
-    named = np.array(as_given.tolist()) if len(as_given) else np.zeros(0, dtype=np.int64)
+    listed = np.empty(sum(map(len, y)), dtype=object)
+    listed[:] = [label for row in y for label in row]
+    check_order(listed)
+    named = np.array(listed.tolist()) if len(listed) else np.zeros(0, dtype=np.int64)
     if named.ndim != 1 or named.dtype.kind not in "iuUb":
-        raise ValueError(f"y has the label {as_given[0]!r}; labels must be text or whole numbers")
-    return as_given, named
+        raise ValueError(f"y has the label {listed[0]!r}; labels must be text or whole numbers")
+    return listed, named
 
 
 def joined_labels(parts):
@@ -130,15 +130,17 @@ def labels_of_all(workers, y):
         labels_here = "no rows"
     else:
         labels_here = np.unique(_named(y)[1]) if is_lists_of_labels(y) else None
-    every = [labels for labels in workers.exchange(labels_here) if not isinstance(labels, str)]
-    if all(labels is None for labels in every):
+    labels_of_workers = [
+        labels for labels in workers.exchange(labels_here) if not isinstance(labels, str)
+    ]
+    if all(labels is None for labels in labels_of_workers):
         return None
-    if any(labels is None for labels in every):
+    if any(labels is None for labels in labels_of_workers):
         raise ValueError(
             "y has lists of labels on some workers and an indicator matrix on others; use one "
             "form on all"
         )
-    return joined_labels(every)
+    return joined_labels(labels_of_workers)
 
 
 def indicator_of(y, n_rows, n_labels=None):
@@ -171,9 +173,9 @@ def indicator_of(y, n_rows, n_labels=None):
             f"the indicator matrix y has {y.shape[1]} columns, but the training had {n_labels} "
             "labels"
         )
-    wrong = np.argwhere((y != 0) & (y != 1))
-    if len(wrong):
-        row, label = wrong[0].tolist()
+    invalid = np.argwhere((y != 0) & (y != 1))
+    if len(invalid):
+        row, label = invalid[0].tolist()
         raise ValueError(
             f"y[{row}, {label}] is {y[row, label]}, but an indicator matrix contains only 0 "
             f"and 1; {BINARIZER}"

@@ -78,15 +78,15 @@ def chunks(data):
     return int((-(-np.diff(data.class_start) // BLOCK_ROWS)).sum())
 
 
-def weights(data, n_columns, copies=1, passing=0, again=False):
+def weights(data, n_columns, copies=1, passing=0, sorts=False):
     """Weights in blocks of columns; ``passing`` is the number of bytes per row of a chunk while they are computed.
 
-    again : whether they are computed from scores that are first sorted by class, see `BinaryBooster.again`
+    sorts : whether they are computed from scores that are first sorted by class, see `BinaryBooster.again`
     """
     m = data.n_rows
     size = copies * m * width(n_columns) * data.dtype.itemsize
     passing *= min(m, BLOCK_ROWS) * n_columns
-    scores = 8 * m * n_columns * again
+    scores = 8 * m * n_columns * sorts
     return Part(
         f"the weights of {m} rows in {n_columns} columns",
         size,
@@ -95,7 +95,7 @@ def weights(data, n_columns, copies=1, passing=0, again=False):
     )
 
 
-def pieces(data, copies, passing, later, again):
+def pieces(data, copies, passing, later, sorts):
     """Weights of a pairwise loss for very many classes, whose scores are processed in pieces; see `weights`.
 
     ``later`` bytes are written in rounds.
@@ -103,7 +103,7 @@ def pieces(data, copies, passing, later, again):
     rows = BLOCK_ROWS if copies == 1 else PASS_ROWS
     K = data.n_classes
     passing *= min(data.n_rows, rows) * K
-    return replace(weights(data, K, copies), passing=passing if again else max(0, passing - later))
+    return replace(weights(data, K, copies), passing=passing if sorts else max(0, passing - later))
 
 
 def tables(data, n_columns, kept=0.0, passing=0.0):
@@ -128,28 +128,28 @@ def sums(data, n_columns, partial=1):
     )
 
 
-def pairwise(data, loss, newton, again):
-    """Pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps; ``again``: see `weights`."""
+def pairwise(data, loss, newton, sorts):
+    """Pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps; ``sorts``: see `weights`."""
     K = data.n_classes
     large = is_large(K)
     if loss == "log" and large and not data.exact:
         column_sums = sums(data, K)
-        return [pieces(data, 2, 18, later=column_sums.n_bytes, again=again), column_sums]
+        return [pieces(data, 2, 18, later=column_sums.n_bytes, sorts=sorts), column_sums]
     if loss == "log":
         return [
-            weights(data, K, 2, passing=18, again=again),
+            weights(data, K, 2, passing=18, sorts=sorts),
             sums(data, K, 3),
             tables(data, K, 5, passing=11),
         ]
     if large:
         column_sums = sums(data, K)
         return [
-            pieces(data, 1, 10, later=column_sums.n_bytes, again=again),
+            pieces(data, 1, 10, later=column_sums.n_bytes, sorts=sorts),
             column_sums,
             tables(data, K, 0, passing=2.1),
         ]
     return [
-        weights(data, K, 1, passing=10, again=again),
+        weights(data, K, 1, passing=10, sorts=sorts),
         sums(data, K),
         tables(data, K, newton, passing=6.5),
     ]
@@ -165,11 +165,11 @@ def summed(data, n_columns):
     return Part(purpose, n_bytes, "fewer rows, bins or classes")
 
 
-def coded(data, n_columns, again, kept=0.0, passing=0.0):
-    """Exponential loss of coded problems: `losses.CodedExp`; ``again``: see `weights`."""
+def coded(data, n_columns, sorts, kept=0.0, passing=0.0):
+    """Exponential loss of coded problems: `losses.CodedExp`; ``sorts``: see `weights`."""
     loss = tables(data, n_columns, 2.5 + kept, passing=6 + passing)
     return [
-        weights(data, n_columns, 1, passing=40 if again else 16, again=again),
+        weights(data, n_columns, 1, passing=40 if sorts else 16, sorts=sorts),
         sums(data, n_columns),
         loss,
     ]

@@ -229,9 +229,10 @@ def balanced_error(scores, validation_set, link):
 
     Labels that do not occur in training form one more class, which is always wrong.
     """
-    total = validation_set.totals()
-    wrong = validation_set.totals(scores.argmax(axis=1) != validation_set.codes)
-    return float(np.mean(wrong[total > 0] / total[total > 0]))
+    total_weight = validation_set.totals()
+    wrong_weight = validation_set.totals(scores.argmax(axis=1) != validation_set.codes)
+    has_rows = total_weight > 0
+    return float(np.mean(wrong_weight[has_rows] / total_weight[has_rows]))
 
 
 def auc_ovr(scores, validation_set, link, of_scores=probabilities):

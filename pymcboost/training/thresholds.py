@@ -21,15 +21,15 @@ def of_folds(estimator, dataset, seed, rounds, folds=None, previous=None):
     -------
     thresholds : ndarray of float64 (K,) or None
         None, with a warning, if rows, memory or disk are insufficient for folds, because the model is already trained.
-    kept : OutOfFoldScores or None
-        Where the folds were trained here.
+    trained_folds : OutOfFoldScores or None
+        Scores of the folds, if they were trained here.
     """
-    kept = None
+    trained_folds = None
     try:
         if folds is None:
             parts = splits(estimator.cv, dataset, seed)
             scores, _ = held_scores(estimator, dataset, seed, rounds, parts, previous)
-            kept = OutOfFoldScores.of(scores, parts)
+            trained_folds = OutOfFoldScores.of(scores, parts)
         else:
             scores = folds.scores
     except NO_FOLDS as error:
@@ -38,4 +38,4 @@ def of_folds(estimator, dataset, seed, rounds, folds=None, previous=None):
         return None, None
     is_scored = np.isfinite(scores[:, 0])
     scored_rows = of_all(dataset, is_scored, scores, dataset.codes, dataset.weight)
-    return dataset.comm.broadcast(best_thresholds(*scored_rows)), kept
+    return dataset.comm.broadcast(best_thresholds(*scored_rows)), trained_folds

@@ -409,14 +409,20 @@ def following(validation, booster, classes):
     for validation_set in validation.sets:
         for metric in metrics:
             metric.check(validation_set)
-    also = calibrated_of(params, booster.link) if params.early_stopping else []
-    _refuse_equal_curves(
-        validation, metrics, [*booster.columns, *(f"val_{metric.name}" for metric in also)]
-    )
+    calibrated = calibrated_of(params, booster.link) if params.early_stopping else []
+    taken = [*booster.columns, *(f"val_{metric.name}" for metric in calibrated)]
+    _refuse_equal_curves(validation, metrics, taken)
     callbacks = [ValidationCurves(*metrics)]
     if params.early_stopping:
-        callbacks += [CalibratedCurve(metric) for metric in also]
-        callbacks.append(EarlyStopping(metrics[0], params.n_iter_no_change, params.min_delta, also))
+        callbacks += [CalibratedCurve(metric) for metric in calibrated]
+        callbacks.append(
+            EarlyStopping(
+                metrics[0],
+                params.n_iter_no_change,
+                params.min_delta,
+                further_metrics=calibrated,
+            )
+        )
     return callbacks
 
 
