@@ -104,17 +104,18 @@ def parse(argv):
                 "Give --to mcb for a model file of this name"
             )
         arguments.to = "mcb"
+    changes_leaves = arguments.leaves in ("float16", "int8")
     if arguments.layout and arguments.to not in FILES:
         parser.error("--layout needs --to mcb or --to c")
-    if arguments.leaves in ("float16", "int8") and arguments.source != "mcb":
+    if changes_leaves and arguments.source != "mcb":
         parser.error(
             f"--leaves {arguments.leaves} cannot be combined with --from, because the leaves "
             "would be rounded twice; write a model file first, then convert that"
         )
     if arguments.integer and arguments.to != "c":
         parser.error("--integer needs --to c")
-    counts = arguments.integer or arguments.source != "mcb" or arguments.to in FLOATS
-    if arguments.rows and not counts and arguments.leaves in (None, "float32"):
+    changes_sums = arguments.integer or arguments.source != "mcb" or arguments.to in FLOATS
+    if arguments.rows and not (changes_leaves or changes_sums):
         parser.error(
             "--rows needs --integer, --from another library, --to onnx, --to treelite, "
             "--leaves float16 or --leaves int8"

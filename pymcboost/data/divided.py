@@ -138,48 +138,48 @@ def _counts(column, weight):
 
 def first_of_runs(value, column=None):
     """Start of each run of equal values in a column; missing values are equal, and come last."""
-    new = np.ones(len(value), dtype=bool)
-    new[1:] = (value[1:] != value[:-1]) & ~np.isnan(value[:-1])
+    is_first = np.ones(len(value), dtype=bool)
+    is_first[1:] = (value[1:] != value[:-1]) & ~np.isnan(value[:-1])
     if column is not None:
-        new[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(new)
+        is_first[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(is_first)
 
 
-def _merged(value, *sums):
-    """Merge equal values that are adjacent."""
+def _merged(value, *arrays):
+    """Merge equal values that are adjacent, and add up what belongs to them in the other arrays."""
     first = first_of_runs(value)
     if not len(first):
-        return value, *sums
-    return value[first], *(np.add.reduceat(weights, first) for weights in sums)
+        return value, *arrays
+    return value[first], *[np.add.reduceat(array, first) for array in arrays]
 
 
 def _own_columns(data, columns, weight):
-    """Yield the columns that this worker cuts, with the values, counts and weights of all workers."""
+    """Yield the columns that this worker cuts, with the values, counts and weights of all workers.
+
+    Every worker cuts a share of the columns. The arrays of all columns of a share are sent to its worker together.
+    """
     comm = data.comm
-    parts = [_counts(column, weight) for column in _columns(data, columns)]
-    size = np.zeros((comm.size, len(columns)), dtype=np.int64)
-    size[comm.rank] = [len(part[0]) for part in parts]
-    comm.sum(size)
+    counts_of_columns = [_counts(column, weight) for column in _columns(data, columns)]
+    n_distinct = np.zeros((comm.size, len(columns)), dtype=np.int64)
+    n_distinct[comm.rank] = [len(value) for value, *_ in counts_of_columns]
+    comm.sum(n_distinct)
     bounds = np.arange(comm.size + 1) * len(columns) // comm.size
     for owner, (low, high) in enumerate(itertools.pairwise(bounds.tolist())):
         if low == high:
             continue
-        counts_by_worker = size[:, low:high]
-        joined = [
-            np.concatenate(pieces_of_column)
-            for pieces_of_column in zip(*parts[low:high], strict=True)
+        n_of_share = n_distinct[:, low:high]
+        arrays = [
+            comm.gather(np.concatenate(of_columns), n_of_share.sum(axis=1), owner)
+            for of_columns in zip(*counts_of_columns[low:high], strict=True)
         ]
-        arrays = [comm.gather(array, counts_by_worker.sum(axis=1), owner) for array in joined]
         if owner != comm.rank:
             continue
         # By worker, then by column.
-        pieces = [np.split(array, counts_by_worker.ravel().cumsum()[:-1]) for array in arrays]
+        pieces = [np.split(array, n_of_share.ravel().cumsum()[:-1]) for array in arrays]
         for j, f in enumerate(columns[low:high]):
-            value, *sums = (
-                np.concatenate(pieces_of_column[j :: high - low]) for pieces_of_column in pieces
-            )
+            value, *sums = [np.concatenate(by_column[j :: high - low]) for by_column in pieces]
             order = np.argsort(value, kind="stable")
-            value, count, *mass = _merged(value[order], *(array[order] for array in sums))
+            value, count, *mass = _merged(value[order], *[array[order] for array in sums])
             yield f, value, count, mass[0] if mass else count.astype(np.float64)
 
 

@@ -195,8 +195,8 @@ def _of_folds(estimator, dataset, seed, *, rounds, folds, previous, scored):
     first = _temperature(scored.scores, dataset, used, link)
     n = n_weighted(dataset.comm, dataset.weight)
     b, s = np.mean(sizes(dataset, used), axis=0)
-    too_few = n < FEW and not estimator.booster.corrects_few
-    if too_few or _enough(dataset, parts) == 1 or s >= ALIKE * b:
+    is_noisy = n < FEW and not estimator.booster.corrects_few
+    if is_noisy or _enough(dataset, parts) == 1 or s >= ALIKE * b:
         return first
     second, share = _of_few_rows(dataset, parts)
     if second is None:

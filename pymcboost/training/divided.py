@@ -428,7 +428,8 @@ def _joined(parts):
             "or on none"
         )
     X, y, _, init_scores = zip(*with_rows, strict=True)
-    weight = init_score = None
+    weight = None
+    init_score = None
     if init_scores[0] is not None:
         init_score = np.concatenate(list(map(np.asarray, init_scores)))
     if any(part[2] is not None for part in parts):

@@ -234,9 +234,8 @@ def _categories(estimator, booster, X, model):
     comm = booster.workers
     categorical_features = booster.params.categorical_features if takes_categories else None
     categorical_features = divided.categorical_columns(comm, categorical_features, X)
-    return divided.categories_of(
-        comm, name, find_categories(categorical_features, X, comm.size > 1)
-    )
+    categories = find_categories(categorical_features, X, partial=comm.size > 1)
+    return divided.categories_of(comm, name, categories)
 
 
 def _encoded(estimator, categories, X, *, warm_start, initial):
