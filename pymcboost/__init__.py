@@ -60,7 +60,8 @@ if not TYPE_CHECKING:  # otherwise a type checker would accept any name
 
     def __getattr__(name):
         if name in _PUBLIC:
-            globals()[name] = value = _registry.load(_PUBLIC[name])
+            value = _registry.load(_PUBLIC[name])
+            globals()[name] = value  # so that the next access does not come here
             return value
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_registry.hint(name)}")
 

@@ -23,7 +23,5 @@ def metrics_of(scoring):
     """
     if isinstance(scoring, Mapping):
         return dict(scoring)
-    return {
-        column_of(metric): metric
-        for metric in (scoring if isinstance(scoring, (list, tuple)) else [scoring])
-    }
+    metrics = scoring if isinstance(scoring, (list, tuple)) else [scoring]
+    return {column_of(metric): metric for metric in metrics}

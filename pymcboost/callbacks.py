@@ -151,6 +151,7 @@ class LearningRateSchedule(Callback):
         self._set(state)
 
     def _set(self, state):
+        """Set the rate of the next round."""
         if state.n_rounds >= state.n_estimators:
             return
         rate = self.rate(state.n_rounds)
@@ -200,17 +201,17 @@ class TrainingLoss(Callback):
                 "TrainingLoss: scoring is empty; give one metric or more, as in ['log_loss', "
                 "'error']"
             )
-        names = (
-            [column_of(metric) for metric in scoring] if isinstance(scoring, (list, tuple)) else []
-        )
-        if len({*names}) < len(names):
+        names = []
+        if isinstance(scoring, (list, tuple)):
+            names = [column_of(metric) for metric in scoring]
+        if len(set(names)) < len(names):
             raise ValueError(
                 f"TrainingLoss: two metrics would share the column {names}; give each metric "
                 "once and at most one function (its column is train_score), or name them in a "
                 "dict"
             )
         self.scoring = scoring
-        self._rows = self._validation = self._training_set = self._every = None
+        self._release()
 
     def take_in(self, dataset):
         """Store the training rows."""
@@ -237,7 +238,7 @@ class TrainingLoss(Callback):
                 "spread over several workers; use 'log_loss', 'error', 'balanced_error' or "
                 "'auc_ovr'"
             )
-        training_set, self._training_set, self._every = _training_rows(dataset, scoring)
+        training_set, self._training_set, self._collect = _training_rows(dataset, scoring)
         for metric in self._metrics:
             metric.check(self._training_set)
             done = state.history.setdefault(f"train_{metric.name}", [])
@@ -272,14 +273,20 @@ class TrainingLoss(Callback):
     def measure(self, state):
         """Compute the metrics after the round."""
         state.booster.follow(self._validation)
-        scores = self._every(self._validation.scores)
+        scores = self._collect(self._validation.scores)
         values = measured(self._metrics, scores, self._training_set)
         metrics = {f"train_{name}": value for name, value in values.items()}
         return state.booster.workers.broadcast(metrics)
 
     def close(self, state):
         """Release the rows."""
-        self._rows = self._validation = self._training_set = self._every = None
+        self._release()
+
+    def _release(self):
+        self._rows = None
+        self._validation = None
+        self._training_set = None
+        self._collect = None
 
 
 def _training_rows(dataset: TrainingSet, scoring):
@@ -287,19 +294,26 @@ def _training_rows(dataset: TrainingSet, scoring):
 
     Returns the set of this worker, the set of all workers, and a function that collects the scores of all workers.
     """
-    used = dataset.weight > 0
-    rows = slice(None) if used.all() else np.flatnonzero(used)
-    X = dataset.X if used.all() else dataset.X[rows]
+    is_used = dataset.weight > 0
+    rows = slice(None) if is_used.all() else np.flatnonzero(is_used)  # a slice copies nothing
+    X = dataset.X if is_used.all() else dataset.X[rows]
     X = X.tocsc() if hasattr(X, "tocsc") else X
-    given_rows = dataset.given_to(scoring, None if used.all() else rows)
-    parts = (dataset.codes[rows], dataset.weight[rows])
-    first = dataset.first_scores(rows)
+    y = dataset.y(rows)
+    codes = dataset.codes[rows]
+    weight = dataset.weight[rows]
+    init_score = dataset.init_score_of(rows)
     if dataset.comm.size == 1:
-        training_set = ValidationSet.of("train", X, dataset.y(rows), *parts, given_rows, first)
+        user_X = dataset.user_rows(scoring, None if is_used.all() else rows)
+        training_set = ValidationSet.of(
+            "train", X, y, codes=codes, weight=weight, user_X=user_X, init_score=init_score
+        )
         return training_set, training_set, lambda scores: scores
-    every = OfAll(dataset, np.flatnonzero(used))
-    training_set = ValidationSet("train", X, dataset.y(rows), *parts, None, first)
-    return training_set, ValidationSet.of("train", None, None, *map(every, parts)), every
+    collect = OfAll(dataset, np.flatnonzero(is_used))
+    training_set = ValidationSet("train", X, y, codes, weight, init_score=init_score)
+    set_of_all = ValidationSet.of(
+        "train", X=None, y=None, codes=collect(codes), weight=collect(weight)
+    )
+    return training_set, set_of_all, collect
 
 
 class LivePlot(Callback):
@@ -359,12 +373,12 @@ class LivePlot(Callback):
             self._draw(state)
         if state is not None and state.n_rounds:
             self._warn_of_unknown(state.history)
-        if (
-            self._shown is not None and self.axes is None
-        ):  # otherwise, the notebook would show the figure again
+        # Otherwise, the notebook would show the figure again.
+        if self._shown is not None and self.axes is None:
             self._pyplot.close(self.axes_.figure)
 
     def _warn_of_unknown(self, history):
+        """Warn about columns to plot that the history does not have."""
         unknown = [name for name in self.columns or () if name not in history]
         if unknown:
             shown = ", ".join(map(repr, history)) or "none"
@@ -374,6 +388,7 @@ class LivePlot(Callback):
             )
 
     def _draw(self, state):
+        """Draw the curves, and show the figure in a notebook."""
         if self.axes_ is None:
             self.axes_ = self._pyplot.figure().add_subplot()
         axes = self.axes_

@@ -54,6 +54,7 @@ def _parts(name, collection, X="X", count=None):
 
 
 def _check_whole_rows(name, collection):
+    """Refuse an array whose rows are split into chunks of columns."""
     blocks = getattr(collection, "numblocks", (0, 1))
     if len(blocks) > 1 and blocks[1] > 1:
         raise ValueError(
@@ -64,11 +65,12 @@ def _check_whole_rows(name, collection):
 
 def _joined(parts):
     """Join the X, y and weights of parts; None for missing ones."""
-    ways = enumerate((rows_of_all, labels_of_parts, rows_of_all))
-    return [
-        join([part[i] for part in parts]) if parts and parts[0][i] is not None else None
-        for i, join in ways
-    ]
+    if not parts:
+        return None, None, None
+    X, y, weight = zip(*parts, strict=True)
+    if weight[0] is None:
+        return rows_of_all(X), labels_of_parts(y), None
+    return rows_of_all(X), labels_of_parts(y), rows_of_all(weight)
 
 
 def _lengths(part):
@@ -83,6 +85,7 @@ def _lengths(part):
 
 
 def _stop(training):
+    """Mark a training on this worker as interrupted."""
     STOPPED.add(training)
 
 
@@ -104,10 +107,10 @@ def _task(local, parts, begins, validation_parts, context, training):
 
 def _train(local, parts, begins, validation_parts, training):
     """Train on the parts of one worker; return the fitted estimator on the first worker, None on the others."""
-    number = np.concatenate(
+    row_number = np.concatenate(
         [begin + np.arange(_lengths(part)[0]) for part, begin in zip(parts, begins, strict=True)]
     )
-    workers = CollectiveWorkers(lambda: training in STOPPED, number)
+    workers = CollectiveWorkers(lambda: training in STOPPED, row_number)
     X, y, weight = _joined(parts)
     X_val, y_val, weight_val = _joined(validation_parts)
     validation = {"X_val": X_val, "y_val": y_val, "sample_weight_val": weight_val}
@@ -122,11 +125,15 @@ def _address(client):
     host = client.scheduler.address.rpartition("/")[2].rpartition(":")[0].strip("[]")
     if not host or client.scheduler.address.startswith("inproc"):
         return "127.0.0.1"
-    with socket.socket(
-        socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM
-    ) as probe:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
         probe.connect((host, 9))
         return probe.getsockname()[0]
+
+
+def _without(entries, names):
+    """The entries of a dict except those with these names."""
+    return {name: value for name, value in entries.items() if name not in names}
 
 
 class DaskClassifier:
@@ -189,13 +196,9 @@ class DaskClassifier:
         where = self._places(client, parts)
         begins = np.concatenate(([0], np.cumsum(lengths)[:-1])).tolist()
         fitted = self._run(client, parts, begins, validation_parts, where)
-        parameter_names = self._get_param_names()
-        kept = {
-            name: value for name, value in vars(self).items() if not name.endswith("_")
-        }  # without results of an earlier fit
-        self.__dict__ = kept | {
-            name: value for name, value in vars(fitted).items() if name not in parameter_names
-        }
+        # Without results of an earlier fit.
+        kept = {name: value for name, value in vars(self).items() if not name.endswith("_")}
+        self.__dict__ = kept | _without(vars(fitted), self._get_param_names())
         return self
 
     def to_local(self) -> Any:
@@ -207,10 +210,7 @@ class DaskClassifier:
             Fitted estimator of the class whose name follows "Dask".
         """
         local = self._local()
-        parameter_names = self._get_param_names()
-        vars(local).update(
-            {name: value for name, value in vars(self).items() if name not in parameter_names}
-        )
+        vars(local).update(_without(vars(self), self._get_param_names()))
         return local
 
     def predict(self, X: Any) -> Any:
@@ -281,37 +281,27 @@ class DaskClassifier:
 
     def _lazy(self, method, X):
         check_is_fitted(self)
-        local, example = self.to_local(), self.to_local()
+        """Predict with a method of the local estimator, lazily if X is a Dask collection."""
+        local = self.to_local()
         if not hasattr(X, "to_delayed"):
             return getattr(local, method)(X)
         _check_whole_rows("X", X)
-        frame = hasattr(X, "map_partitions")
-        names = vars(example).pop("feature_names_in_", None) if frame else None
+        example = self.to_local()
+        names = vars(example).pop("feature_names_in_", None)
         answer = getattr(example, method)(np.zeros((1, self.n_features_in_)))
-        if frame:
-            by_name = names is not None and {*names} <= {
-                *X.columns
-            }  # the estimator reports missing columns
-            return _of_frame(X[list(names)] if by_name else X, local, method, answer)
-        axis, chunks = (1, None) if answer.ndim == 1 else (None, (X.chunks[0], (answer.shape[1],)))
-        return X.map_blocks(
-            _answer,
-            local,
-            method,
-            none=answer[:0],
-            drop_axis=axis,
-            chunks=chunks,
-            dtype=answer.dtype,
-        )
+        if hasattr(X, "map_partitions"):  # a frame; the estimator reports missing columns
+            if names is not None and set(names) <= set(X.columns):
+                X = X[list(names)]
+            return _of_frame(X, local, method, answer)
+        if answer.ndim == 1:
+            shape = {"drop_axis": 1}
+        else:
+            shape = {"chunks": (X.chunks[0], (answer.shape[1],))}
+        return X.map_blocks(_answer, local, method, none=answer[:0], dtype=answer.dtype, **shape)
 
     def _local(self):
-        return type(self)._of(
-            **{
-                name: value
-                for name, value in self.get_params(deep=False).items()
-                if name not in ("client", "timeout")
-            }
-        )
+        """The estimator without Dask, not fitted."""
+        return type(self)._of(**_without(self.get_params(deep=False), ("client", "timeout")))
 
     def _client(self):
         try:
@@ -328,9 +318,12 @@ class DaskClassifier:
         from dask import delayed
 
         X = _parts(f"X{of}", X)
-        like = f"X{of}", len(X)
-        y = _parts(f"y{of}", y, *like)
-        weight = [None] * len(X) if weight is None else _parts(f"sample_weight{of}", weight, *like)
+        partitions_of_X = {"X": f"X{of}", "count": len(X)}
+        y = _parts(f"y{of}", y, **partitions_of_X)
+        if weight is None:
+            weight = [None] * len(X)
+        else:
+            weight = _parts(f"sample_weight{of}", weight, **partitions_of_X)
         rows = client.compute([delayed(tuple)([*part]) for part in zip(X, y, weight, strict=True)])
         from distributed import wait
 
@@ -453,18 +446,25 @@ def _made(of):
     summary = of.__doc__.partition("\n")[0][:-1]
     text = f"{summary}, trained on the workers of Dask.\n\nSee `{of.__name__}` for the algorithm.\n"
     space = {
-        "__doc__": text, "__module__": __name__, "_of": of, "algorithm": of.algorithm, "own_parameters": PARAMETERS,
-        "__annotations__": {"client": Any, "timeout": float}, "client": None, "timeout": 300.0,
-    }  # fmt: skip
+        "__doc__": text,
+        "__module__": __name__,
+        "__annotations__": {"client": Any, "timeout": float},
+        "client": None,
+        "timeout": 300.0,
+        "algorithm": of.algorithm,
+        "own_parameters": PARAMETERS,
+        "_of": of,
+    }
     if hasattr(of, "_refuse_function"):
         space["predict_proba"] = with_link(DaskClassifier.predict_proba)
-    made = estimator(type(f"Dask{of.__name__}", (DaskClassifier, of), space))
-    made.__doc__ = document(made)
-    return made
+    new = estimator(type(f"Dask{of.__name__}", (DaskClassifier, of), space))
+    new.__doc__ = document(new)
+    return new
 
 
 __all__ = []
 for _entry in ALGORITHMS.values():
-    if (_class := load(_entry)).booster.takes_workers:
+    _class = load(_entry)
+    if _class.booster.takes_workers:
         globals()[f"Dask{_entry.name}"] = _made(_class)
         __all__.append(f"Dask{_entry.name}")

@@ -127,7 +127,8 @@ def check_target(path, file_kind="file", streams=False):
 
 def same_file(path, other):
     """Whether two paths name the same regular file, also through links; for new files, by name."""
-    path, other = os.fsdecode(path), os.fsdecode(other)
+    path = os.fsdecode(path)
+    other = os.fsdecode(other)
     try:
         status = os.stat(path)
         return stat.S_ISREG(status.st_mode) and os.path.samestat(status, os.stat(other))
@@ -181,6 +182,7 @@ def remove_leftovers(target):
 
 
 def _remove_leftover(path):
+    """Remove a temporary file if no process is writing it."""
     with contextlib.suppress(OSError):
         if fcntl is None:
             status = os.lstat(path)
@@ -191,12 +193,9 @@ def _remove_leftover(path):
         file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:
             status = os.fstat(file)
-            ours = (
-                stat.S_ISREG(status.st_mode)
-                and status.st_uid == os.geteuid()
-                and status.st_nlink == 1
-            )
-            if ours and _lock(file) and os.path.samestat(status, os.lstat(path)):
+            is_regular = stat.S_ISREG(status.st_mode) and status.st_nlink == 1
+            is_ours = is_regular and status.st_uid == os.geteuid()
+            if is_ours and _lock(file) and os.path.samestat(status, os.lstat(path)):
                 os.unlink(path)
         finally:
             os.close(file)
@@ -263,13 +262,8 @@ class _New:
     def create(self, stem, file_kind):
         """Create and lock a file with a random name; return False if another name is needed."""
         self.name = f"{stem}{MARK}{os.urandom(DIGITS // 2).hex()}"
-        flags = (
-            os.O_RDWR
-            | os.O_CREAT
-            | os.O_EXCL
-            | getattr(os, "O_NOFOLLOW", 0)
-            | getattr(os, "O_BINARY", 0)
-        )
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+        flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
         try:
             self.file = os.open(self.name, flags, 0o666)
         except OSError as error:
@@ -293,7 +287,8 @@ class _New:
     def close(self):
         """Close the file, which releases its lock."""
         if self.file >= 0:
-            file, self.file = self.file, -1
+            file = self.file
+            self.file = -1
             os.close(file)
 
     def remove(self):
@@ -363,6 +358,7 @@ def _cleared_by_signals(new):
 
 
 def _force_folder(folder):
+    """Force the names in a folder to the disk."""
     if os.name != "posix":
         return
     try:

@@ -87,7 +87,7 @@ def get_class(algorithm):
 
 
 def get_plain_class(algorithm):
-    """The same without scikit-learn, for programs that check rows and labels themselves."""
+    """Estimator class of an algorithm without scikit-learn, for programs that check rows and labels themselves."""
     entry = _entry(algorithm)
     return getattr(importlib.import_module(entry.module), entry.name)
 

@@ -165,7 +165,9 @@ SMALL_TREE_WORK = 100_000
 
 def threads_for(work, n_threads, small=None):
     """Number of threads for a scan with this many table updates: one if there are fewer than ``small``."""
-    return 1 if work < min(SMALL_WORK, SMALL_WORK if small is None else small) else n_threads
+    if small is None or small > SMALL_WORK:
+        small = SMALL_WORK
+    return 1 if work < small else n_threads
 
 
 def in_words(size):
@@ -199,14 +201,16 @@ def share_of_memory(room, beside):
     if room is None:
         return None, ""
     limit = _address_space()  # the limit of this process only
-    share = min(_machine_memory() if limit else [room], default=room) / max(1, beside)
-    if beside <= 1 or limit and limit[0] < share:
+    room_of_machine = min(_machine_memory(), default=room) if limit else room
+    share = room_of_machine / max(1, beside)
+    if beside <= 1 or (limit and limit[0] < share):
         room = min([room, *limit])
         return room, f"{in_words(room)} are free"
     return share, f"{in_words(share)} are free for each of the {beside} workers on this machine"
 
 
 def _read_memory():
+    """The least that the machine, the control group or the process has left; None if the system does not tell."""
     return min([*_machine_memory(), *_address_space()], default=None)
 
 
@@ -222,9 +226,8 @@ def _machine_memory():
         limits += _physical_memory()
     try:
         used = dict(line.split() for line in _read("/sys/fs/cgroup/memory.stat").splitlines())
-        files = int(used["file"]) - int(
-            used["shmem"]
-        )  # which the system frees if memory gets short
+        # Cached files, which the system frees if memory gets short.
+        files = int(used["file"]) - int(used["shmem"])
         room = int(_read("/sys/fs/cgroup/memory.max")) - int(_read("/sys/fs/cgroup/memory.current"))
         limits.append(max(0, room + files))
     except (OSError, ValueError, KeyError):

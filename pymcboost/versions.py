@@ -90,10 +90,8 @@ def _features():
     """Instruction sets of the processor that NumPy has detected."""
     core = "numpy._core" if find_spec("numpy._core") else "numpy.core"  # NumPy 1
     features = import_module(f"{core}._multiarray_umath").__cpu_features__
-    return (
-        " ".join(name for name, is_available in features.items() if is_available)
-        or "none that NumPy knows"
-    )
+    available = [name for name, is_available in features.items() if is_available]
+    return " ".join(available) or "none that NumPy knows"
 
 
 def _library_facts():
@@ -118,6 +116,7 @@ def _library(library):
 
 
 def _processor():
+    """Name of the processor."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
             names = [

@@ -52,7 +52,7 @@ def is_ours(cls, member):
 def not_needed(name, value):
     """Checks of sections that a docstring can do without."""
     text = inspect.getdoc(value) or ""
-    if text.startswith("See `"):  # of the class that documents all methods
+    if "see `" in text.partition("\n")[0].lower():  # the class that documents all methods
         return {"PR01", "RT01"}
     if "\nYields\n" in text:  # also of functions that return an iterator
         return {"RT01"}

@@ -64,9 +64,8 @@ def losses(probabilities, codes):
     """-log p of the true class of each row, with p clipped to machine precision as in training."""
     import numpy as np
 
-    return -np.log(
-        np.maximum(probabilities[np.arange(len(codes)), codes], np.finfo(np.float64).eps)
-    )
+    p = probabilities[np.arange(len(codes)), codes]
+    return -np.log(np.maximum(p, np.finfo(np.float64).eps))
 
 
 def mean_log_loss(model, X, labels):
@@ -74,10 +73,9 @@ def mean_log_loss(model, X, labels):
     import numpy as np
 
     codes = codes_of(model, labels)
-    log_losses = np.where(
-        codes < 0, -np.log(np.finfo(np.float64).eps), losses(model.predict_proba(X), codes)
-    )
-    return log_losses.mean()
+    losses_of_rows = losses(model.predict_proba(X), codes)
+    losses_of_rows[codes < 0] = -np.log(np.finfo(np.float64).eps)
+    return losses_of_rows.mean()
 
 
 def _share(n, total):

@@ -57,8 +57,8 @@ def parsed(argv, program, usage, make_parser):
     if re.search(r"(^|\0)-h\0?[01](\0|$)", "\0".join(argv)):
         first.error(SVM_TRAIN["-h"])
     first.set_defaults(algorithm=None)
-    given = first.parse_known_args(argv)[0].algorithm
-    algorithm = get_algorithm(given or DEFAULT)
+    algorithm_name = first.parse_known_args(argv)[0].algorithm
+    algorithm = get_algorithm(algorithm_name or DEFAULT)
     parser = make_parser(algorithm)
     if algorithm.name != DEFAULT:
         parser.help_command = f"{program} -a {algorithm.name} --help"
@@ -71,7 +71,7 @@ def parsed(argv, program, usage, make_parser):
         name: getattr(arguments, name) for name in algorithm.rows if hasattr(arguments, name)
     }
     arguments.refuse = parser.error
-    arguments.algorithm_by_default = given is None
+    arguments.algorithm_by_default = algorithm_name is None
     return parser, algorithm, arguments, parameters, weights
 
 
@@ -123,8 +123,8 @@ def check_reading(parser, arguments):
     path = arguments.training_file
     form = arguments.format
     validation_file = getattr(arguments, "validation_file", None)
-    others = arguments.base != "auto" or arguments.n_features is not None
-    check_table(parser, path, arguments, others, "--base and --n-features are for")
+    has_text_options = arguments.base != "auto" or arguments.n_features is not None
+    check_table(parser, path, arguments, has_text_options, "--base and --n-features are for")
     if validation_file and bool(table_kind(validation_file, form)) != bool(table_kind(path, form)):
         parser.error(
             "the training file and the validation file must be of the same kind: both with "
@@ -147,7 +147,7 @@ def check_parameters(parser, arguments, algorithm, parameters, weights):
             f"{arguments.algorithm} cannot write checkpoints, because it merges its rounds; "
             "leave out --checkpoint"
         )
-    check_libsvm_c(parser, arguments, algorithm, parameters)
+    check_libsvm_c(parser, arguments, parameters)
     if weights and parameters.get("class_weight"):
         parser.error("-w<label> and --class-weight cannot be used together")
 
@@ -169,23 +169,20 @@ def check_categories(parser, arguments, algorithm):
         )
 
 
-def check_libsvm_c(parser, arguments, algorithm, parameters):
-    """Refuse --libsvm-c if the algorithm has no C, or if some models are trained on fewer rows."""
+def check_libsvm_c(parser, arguments, parameters):
+    """Refuse --libsvm-c together with -c, or if some models are trained on fewer rows."""
     arguments.libsvm_c = getattr(arguments, "libsvm_c", None)
     if arguments.libsvm_c is None:
         return
     if "C" in parameters:
         parser.error("-c and --libsvm-c cannot be used together")
-    stops = (
-        "n_iter_no_change" in parameters
-        if "early_stopping" not in parameters
-        else parameters["early_stopping"]
-    )
-    divided = parameters.get("n_estimators") == "auto" or (stops and not arguments.validation_file)
-    calibrated = parameters.get("calibrate") and not arguments.validation_file
+    stops_early = parameters.get("early_stopping", "n_iter_no_change" in parameters)
+    has_folds = parameters.get("n_estimators") == "auto"
+    holds_out = has_folds or (stops_early and not arguments.validation_file)
+    calibrates = parameters.get("calibrate") and not arguments.validation_file
     # A single training can say which -c to use, once it has the rows.
-    arguments.needs_c = bool(calibrated and not divided and not arguments.cross_validation)
-    if divided or (calibrated and not arguments.needs_c):
+    arguments.needs_c = bool(calibrates and not holds_out and not arguments.cross_validation)
+    if holds_out or (calibrates and not arguments.needs_c):
         parser.error(
             "--libsvm-c depends on the number of training rows, and -n auto, --early-stopping "
             "and --calibrate also train models on fewer rows; give -P file with the last two, "
@@ -193,10 +190,11 @@ def check_libsvm_c(parser, arguments, algorithm, parameters):
         )
 
 
-def unused(algorithm, given):
-    """Notices about given parameters that have no effect with the kernel or the weak learner."""
-    parameters = algorithm.defaults | given
-    kernel, learner = parameters.get("kernel"), parameters.get("weak_learner")
+def unused(algorithm, user_parameters):
+    """Notices about parameters of the user that have no effect with the kernel or the weak learner."""
+    parameters = algorithm.defaults | user_parameters
+    kernel = parameters.get("kernel")
+    learner = parameters.get("weak_learner")
     flags = SHORT_OF.get(algorithm.name, {})
     notices = []
     if kernel in UNUSED_BY:
@@ -204,21 +202,21 @@ def unused(algorithm, given):
         notices += [
             f"{flags[name]} has no effect with the {kernel} kernel; give {needed[name]}"
             for name in UNUSED_BY[kernel]
-            if name in given
+            if name in user_parameters
         ]
     if learner == "stump":
         notices += [
             f"--{name.replace('_', '-')} has no effect on stumps; give --weak-learner tree"
             for name in OF_TREES
-            if name in given
+            if name in user_parameters
         ]
     return notices
 
 
-def check_training(arguments, estimator, several):
+def check_training(arguments, estimator, lists):
     """Refuse what a training would refuse of its parameters once the rows are read.
 
-    ``several``: the rows have lists of labels.
+    ``lists``: whether the rows have lists of labels.
     """
     has_validation = bool(getattr(arguments, "validation_file", None))
     with importing():
@@ -232,13 +230,9 @@ def check_training(arguments, estimator, several):
         with importing():  # names of scorers are scikit-learn's
             booster.check()
             refuse_mixed(params, None, has_validation)
-            booster.takes_labels(np.eye(2) if several else np.arange(2))
-            if (
-                has_validation
-                or getattr(arguments, "curve", False)
-                or params.early_stopping
-                or params.n_estimators == "auto"
-            ):
+            booster.takes_labels(np.eye(2) if lists else np.arange(2))
+            has_held_out_rows = has_validation or getattr(arguments, "curve", False)
+            if has_held_out_rows or params.early_stopping or params.n_estimators == "auto":
                 metrics_by(params.scoring, None, booster.link, booster.loss_value)
     except ValueError as error:
         arguments.refuse(str(error))
@@ -264,12 +258,12 @@ def check_layout(arguments, estimator):
 
 def lists_wanted(arguments, booster, loss, weights):
     """Whether the rows are multi-label; if so, options for single-label rows are refused."""
-    several = loss == "logistic"
-    if arguments.multilabel and not (several or booster.labels_by_form):
+    is_logistic = loss == "logistic"
+    if arguments.multilabel and not (is_logistic or booster.labels_by_form):
         arguments.refuse(
             "--multilabel works with -a adaboost-mh and -a vector-tree --loss logistic"
         )
-    if not (several or arguments.multilabel):
+    if not (is_logistic or arguments.multilabel):
         return False
     for is_used, flag in (
         (table_kind(arguments.training_file, arguments.format), "a CSV or Parquet file"),
@@ -319,8 +313,9 @@ def refuse_unknown(parser, unknown, algorithm):
 def owner_of_all(owners):
     """An algorithm that has all options of ``owners``, or else the first one: vector-tree, if it is among them."""
     first = next(iter(owners.values()))
-    having = [name for name in first if all(name in names for names in owners.values())] or first
-    return "vector-tree" if "vector-tree" in having else having[0]
+    of_all = [name for name in first if all(name in names for names in owners.values())]
+    candidates = of_all or first
+    return "vector-tree" if "vector-tree" in candidates else candidates[0]
 
 
 def svm_train_hints(unknown, algorithm):

@@ -201,10 +201,13 @@ def table_kind(path, form):
     return None if form == "libsvm" else form
 
 
-def check_table(parser, path, arguments, others, what):
-    """Refuse options that do not fit the format of a file; ``what`` describes them, ``others`` says if any is given."""
+def check_table(parser, path, arguments, has_text_options, what):
+    """Refuse options that do not fit the format of a file.
+
+    ``has_text_options``: whether options for LIBSVM text are given, which ``what`` names.
+    """
     kind = table_kind(path, arguments.format)
-    if kind and others:
+    if kind and has_text_options:
         parser.error(f"{what} LIBSVM text; CSV and Parquet files have named columns")
     if arguments.label is not None and not kind:
         parser.error(
@@ -237,14 +240,18 @@ def _shell_word(written):
     name, equals, value = bare.partition("=")
     if not equals or not _is_value(value):
         return written
-    known = name in NOT_OF_ALGORITHMS
-    flag = "--" + name.replace("_", "-") if known else flag_of_parameter(name)
+    if name in NOT_OF_ALGORITHMS:
+        flag = "--" + name.replace("_", "-")
+    else:
+        flag = flag_of_parameter(name)
     if flag is None:
         return written
     if value == "False":
         option = f"--no-{flag[2:]}"
+    elif value == "True":
+        option = flag
     else:
-        option = flag if value == "True" else f"{flag} {value.strip(QUOTES)}"
+        option = f"{flag} {value.strip(QUOTES)}"
     return written.replace(bare, option)
 
 
@@ -280,41 +287,42 @@ def noted_warnings(note, base=1):
 
 def warning_text(message, base=1):
     """A warning of the library as a notice; the first feature has the number ``base``."""
-    text = re.sub(
-        r"Column (\d+) \(from 0\)", lambda found: f"Feature {int(found[1]) + base}", str(message)
-    )
+
+    def feature(match):
+        return f"Feature {int(match[1]) + base}"
+
+    text = re.sub(r"Column (\d+) \(from 0\)", feature, str(message))
     return f"warning: {text}"
 
 
 def word(name):
     """Return a class or feature name as one printable word, in JSON quotes if necessary."""
-    plain = (
-        name.isprintable()
-        and not name.startswith('"')
-        and len(name.split()) == 1
-        and name == name.strip()
-    )
-    return name if plain else json.dumps(name)
+    is_word = len(name.split()) == 1 and name == name.strip()
+    is_plain = is_word and name.isprintable() and not name.startswith('"')
+    return name if is_plain else json.dumps(name)
 
 
 @contextmanager
 def importing():
     """Delay Ctrl-C until imports are finished: some modules hide it, or fail in other ways."""
-    came = []
-    before = signal.getsignal(signal.SIGINT)
-    ours = (
-        before is signal.default_int_handler
-        and threading.current_thread() is threading.main_thread()
-    )
-    if ours:
-        signal.signal(signal.SIGINT, lambda *_: came.append(True))
+    interrupts = []
+    handler = signal.getsignal(signal.SIGINT)
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    delays = in_main_thread and handler is signal.default_int_handler
+    if delays:
+        signal.signal(signal.SIGINT, lambda *_: interrupts.append(True))
     try:
         yield
     finally:
-        if ours:
-            signal.signal(signal.SIGINT, before)
-    if came:
+        if delays:
+            signal.signal(signal.SIGINT, handler)
+    if interrupts:
         raise KeyboardInterrupt
+
+
+def shown_path(path):
+    """Name of an input file in messages; - is standard input."""
+    return "<stdin>" if path == "-" else path
 
 
 STREAMS = {"-": 1, "/dev/stdout": 1, "/dev/stderr": 2}
@@ -464,16 +472,17 @@ def run(program, body, argv):
         0 success, 1 usage, 2 data, 3 model file, 4 input or output, 5 memory, 130 interrupted, 141 broken pipe.
     """
     # If the caller closed a standard descriptor, one of our files could get its number, and others would print into it.
-    while (null := os.open(os.devnull, os.O_RDWR)) <= 2:
+    null = os.open(os.devnull, os.O_RDWR)
+    while null <= 2:
         CLOSED.add(null)
+        null = os.open(os.devnull, os.O_RDWR)
     os.close(null)
     # A closed stream is None in Python, and print(file=None) would write to standard output.
     sys.stdout = sys.stdout or open(os.devnull, "w")
-    if hasattr(
-        sys.stdout, "reconfigure"
-    ):  # as files are written; names that are not UTF-8 keep their bytes
+    # As files are written; names that are not UTF-8 keep their bytes.
+    if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
-    errors = sys.stderr = sys.stderr or open(os.devnull, "w")
+    errors = sys.stderr or open(os.devnull, "w")
     sys.stderr = _Errors(errors)
     try:
         return _report(program, body, argv)
@@ -483,6 +492,7 @@ def run(program, body, argv):
 
 
 def _report(program, body, argv):
+    """Run ``body``; print the message of an exception, and return the exit status."""
     try:
         try:
             status = body(sys.argv[1:] if argv is None else list(argv)) or OK
@@ -509,10 +519,9 @@ def _report(program, body, argv):
     except ValueError as error:
         status = MODEL if _is_model_error(error) else DATA
         message = in_shell_words(str(error))
-    print(
-        f"{program}: error: {message}" if status != INTERRUPTED else f"{program}: {message}",
-        file=sys.stderr,
-    )
+    if status != INTERRUPTED:
+        message = f"error: {message}"
+    print(f"{program}: {message}", file=sys.stderr)
     _empty(sys.stdout)
     return status
 

@@ -104,17 +104,18 @@ def parse(argv):
                 "Give --to mcb for a model file of this name"
             )
         arguments.to = "mcb"
+    changes_leaves = arguments.leaves in ("float16", "int8")
     if arguments.layout and arguments.to not in FILES:
         parser.error("--layout needs --to mcb or --to c")
-    if arguments.leaves in ("float16", "int8") and arguments.source != "mcb":
+    if changes_leaves and arguments.source != "mcb":
         parser.error(
             f"--leaves {arguments.leaves} cannot be combined with --from, because the leaves "
             "would be rounded twice; write a model file first, then convert that"
         )
     if arguments.integer and arguments.to != "c":
         parser.error("--integer needs --to c")
-    counts = arguments.integer or arguments.source != "mcb" or arguments.to in FLOATS
-    if arguments.rows and not counts and arguments.leaves in (None, "float32"):
+    changes_sums = arguments.integer or arguments.source != "mcb" or arguments.to in FLOATS
+    if arguments.rows and not (changes_leaves or changes_sums):
         parser.error(
             "--rows needs --integer, --from another library, --to onnx, --to treelite, "
             "--leaves float16 or --leaves int8"
@@ -190,21 +191,21 @@ def convert(argv):
     if arguments.to in BINARY:
         check_binary_stream(arguments.output_file, "model")
     model = loaded(arguments)
-    if left := model.meta.get("rounds_left_out") if arguments.source == "xgboost" else 0:
+    n_left_out = model.meta.get("rounds_left_out") if arguments.source == "xgboost" else 0
+    if n_left_out:
         n = model.n_rounds
-        note(f"using the first {n} of {n + left} rounds, up to the one that XGBoost found best")
+        note(
+            f"using the first {n} of {n + n_left_out} rounds, up to the one that XGBoost found best"
+        )
     if arguments.rounds is not None:
         model = cut(model, arguments.rounds, arguments.model_file)
     rows = None if arguments.rows is None else rows_of(model, arguments.rows, note)
     if arguments.source != "mcb":
         say_error(model, rows, note)
     if arguments.leaves or arguments.layout:
-        exact, model = (
-            model,
-            type(model).from_bytes(
-                model.to_bytes(layout=arguments.layout, leaves=arguments.leaves)
-            ),
-        )
+        exact = model
+        data = model.to_bytes(layout=arguments.layout, leaves=arguments.leaves)
+        model = type(model).from_bytes(data)
         if rows is not None and arguments.source == "mcb":
             say_changed(exact, model, rows, note)
     if arguments.early is not None:
@@ -311,11 +312,9 @@ def say_exits(model, rows, arguments, note):
     codes = model.predict_codes(rows)
 
     def evaluated(way):
-        found, learners = model.predict_early_codes(rows, way)
-        return (
-            found != codes,
-            f"{learners.mean() / max(1, model.n_early_learners):.1%} of the learners are evaluated",
-        )
+        early_codes, n_learners = model.predict_early_codes(rows, way)
+        share = n_learners.mean() / max(1, model.n_early_learners)
+        return early_codes != codes, f"{share:.1%} of the learners are evaluated"
 
     if arguments.background is None:
         changed, share = evaluated("calibrated")
@@ -344,17 +343,18 @@ def say_exits(model, rows, arguments, note):
 
 def say_changed(exact, model, rows, note):
     """Print how many rows change their class because the leaves were rounded."""
-    noun = "another class"
     if exact.link == "sigmoid":  # rows have any number of labels
-        now, before = (each.raw_scores(rows) > each.thresholds for each in (model, exact))
-        other = (now != before).any(axis=1)
+        labels = model.raw_scores(rows) > model.thresholds
+        labels_before = exact.raw_scores(rows) > exact.thresholds
+        is_changed = (labels != labels_before).any(axis=1)
         noun = "other labels"
     else:
-        other = model.predict_codes(rows) != exact.predict_codes(rows)
-    changed = int(other.sum())
-    m = len(other)
+        is_changed = model.predict_codes(rows) != exact.predict_codes(rows)
+        noun = "another class"
+    n_changed = int(is_changed.sum())
+    m = len(is_changed)
     note(
-        f"of {m} rows, {changed} ({changed / max(m, 1):.3%}) get {noun} than with the original "
+        f"of {m} rows, {n_changed} ({n_changed / max(m, 1):.3%}) get {noun} than with the original "
         "leaves"
     )
 
@@ -376,7 +376,7 @@ def as_bytes(model, target):
     with importing():
         from pymcboost.export import to_onnx, to_treelite
     try:
-        return (to_onnx if target == "onnx" else to_treelite)(model)
+        return to_onnx(model) if target == "onnx" else to_treelite(model)
     except ImportError as error:
         raise UsageError(str(error)) from None
 

@@ -61,51 +61,46 @@ def describe(model, path):
     }
 
 
+def _first_of(words):
+    """The first of many words."""
+    return " ".join(words[:CLASSES_SHOWN]) + (" ..." if len(words) > CLASSES_SHOWN else "")
+
+
 def lines(facts, kind):
-    """Yield the same facts as lines of text; ``kind`` is the class of the ensemble."""
-    meta, classes = facts["meta"], facts["classes"]
+    """Yield the facts of `describe` as lines of text, a name and a text; ``kind`` is the class of the ensemble."""
+    meta = facts["meta"]
+    classes = facts["classes"]
     params = meta.get("params")
-    shown = " ".join(word(str(name)) for name in classes[:CLASSES_SHOWN]) + (
-        " ..." if classes[CLASSES_SHOWN:] else ""
-    )
+    shown = _first_of([word(str(name)) for name in classes])
     yield "file", f"{facts['file']}: {facts['bytes']:,} bytes, checksums good"
     yield "kind", f"{facts['kind']} ({kind.NAME})"
     if "algorithm" in meta:
-        yield (
-            "algorithm",
-            f"{word(str(meta['algorithm']))} (pymcboost {word(str(meta.get('version')))})",
-        )
+        version = word(str(meta.get("version")))
+        yield "algorithm", f"{word(str(meta['algorithm']))} (pymcboost {version})"
     yield "classes", f"{len(classes)}: {shown}"
     categorical = f", {facts['n_categorical']} categorical" if facts["n_categorical"] else ""
     yield "features", f"{facts['n_features']}, {facts['n_features_used']} of them used{categorical}"
     yield from kind.lines(facts)
     if facts["prepared_bytes"]:
-        yield (
-            "prepared",
-            f"{facts['prepared_bytes']:,} bytes of memory for mcb_prepare on this machine",
-        )
-    without = facts["link"] == "none" and facts["temperature"] is not None
-    yield "link", "none: the temperature gives p = softmax(F)" if without else LINKS[facts["link"]]
+        n_bytes = f"{facts['prepared_bytes']:,}"
+        yield "prepared", f"{n_bytes} bytes of memory for mcb_prepare on this machine"
+    link = LINKS[facts["link"]]
+    if facts["link"] == "none" and facts["temperature"] is not None:
+        link = "none: the temperature gives p = softmax(F)"
+    yield "link", link
     if facts["temperature"] is not None:
         yield "temperature", f"{facts['temperature']:.4g}, by which F is divided"
     if "thresholds" in facts:
-        above = facts["thresholds"]
-        few = " ".join(f"{score:.4g}" for score in above[:CLASSES_SHOWN]) + (
-            " ..." if above[CLASSES_SHOWN:] else ""
-        )
-        yield "thresholds", f"{few}; a label is given where its F is above"
+        thresholds = _first_of([f"{score:.4g}" for score in facts["thresholds"]])
+        yield "thresholds", f"{thresholds}; a label is given where its F is above"
     for fact in facts["early_exits"]:
         facts_of_exit = [
             f"{name} {word(str(value))}" for name, value in fact.items() if name != "way"
         ]
         yield "early exit", f"{fact['way']} ({', '.join(facts_of_exit)})"
     if isinstance(params, dict):
-        yield (
-            "parameters",
-            " ".join(
-                f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items())
-            ),
-        )
+        words = [f"{word(str(name))}={word(str(value))}" for name, value in sorted(params.items())]
+        yield "parameters", " ".join(words)
     if facts["top_features"]:
         yield "top features", f"share in {kind.share_of}"
     for feature in facts["top_features"]:
@@ -150,9 +145,8 @@ def info(argv):
         with importing():
             from pymcboost.model import dump
 
-        sys.stdout.writelines(
-            dump.as_text(model) if arguments.dump == "text" else dump.as_json(model)
-        )
+        as_lines = dump.as_text if arguments.dump == "text" else dump.as_json
+        sys.stdout.writelines(as_lines(model))
         return
     facts = describe(model, arguments.model_file)
     if arguments.json:

@@ -4,7 +4,7 @@ import numpy as np
 
 from pymcboost.cli.answers import unknown_labels, words
 from pymcboost.cli.console import whole_file
-from pymcboost.data.svmlabels import indicator
+from pymcboost.data.svmlabels import distinct_labels, indicator
 
 FIRST = 1, 3, 5
 TITLES = {
@@ -34,13 +34,13 @@ def answer_lists(model, data, arguments, note):
         if values is not None:
             stream.write(f"labels {' '.join(names)}\n")
         for i, row in enumerate(predicted):
-            columns = (
-                "" if values is None else "".join(f" {value:.17g}" for value in values[i].tolist())
-            )
-            stream.write(f"{','.join(names[k] for k in np.flatnonzero(row))}{columns}\n")
+            stream.write(",".join(names[k] for k in np.flatnonzero(row)))
+            if values is not None:
+                stream.writelines(f" {value:.17g}" for value in values[i].tolist())
+            stream.write("\n")
     if not data.labelled.any() or model.classes_.dtype.kind != "i":
         return None
-    return "\n".join(_right(predicted, scores, data.y, model, note))
+    return "\n".join(_metric_lines(predicted, scores, data.y, model, note))
 
 
 def measures(scores, thresholds, has, unknown=0):
@@ -52,29 +52,25 @@ def measures(scores, thresholds, has, unknown=0):
     has = has > 0
     right = (predicted & has).sum(axis=0)
     sizes = predicted.sum(axis=0) + has.sum(axis=0)
-    first = np.take_along_axis(
-        has, np.argsort(-scores, axis=1, kind="stable")[:, : max(FIRST)], axis=1
-    )
+    top = np.argsort(-scores, axis=1, kind="stable")[:, : max(FIRST)]
+    has_top = np.take_along_axis(has, top, axis=1)
     return {
         "hamming_loss": ((predicted != has).sum() + unknown) / (has.size + unknown),
         "log_loss": np.logaddexp(0, np.where(has, -scores, scores)).mean(),
         "f1_micro": 2 * right.sum() / max(sizes.sum() + unknown, 1),
         "f1_macro": np.mean(2 * right / np.maximum(sizes, 1)),
-        **{f"precision_at_{k}": first[:, :k].mean() for k in FIRST},
+        **{f"precision_at_{k}": has_top[:, :k].mean() for k in FIRST},
     }
 
 
-def _right(predicted, scores, lists, model, note):
+def _metric_lines(predicted, scores, lists, model, note):
     """The metrics as lines in LIBSVM's style, and a notice about unknown labels, which count as missed."""
-    has, _ = indicator(lists, model.classes_)
+    has = indicator(lists, np.asarray(model.classes_))
     unknown = np.array([len(labels_of_row) for labels_of_row in lists]) - has.sum(axis=1)
     if unknown.any():
-        others = sorted(
-            {label for labels_of_row in lists for label in labels_of_row}.difference(
-                model.classes_.tolist()
-            )
-        )
-        note(unknown_labels(np.count_nonzero(unknown), len(has), [str(label) for label in others]))
+        labels = distinct_labels(lists)
+        names = list(map(str, labels[~np.isin(labels, model.classes_)].tolist()))
+        note(unknown_labels(np.count_nonzero(unknown), len(has), names))
     n_exact = ((predicted == has).all(axis=1) & (unknown == 0)).sum()
     yield f"Exact match = {100 * n_exact / len(has):g}% ({n_exact}/{len(has)})"
     for name, value in measures(scores, model.thresholds, has, unknown=unknown.sum()).items():

@@ -75,20 +75,21 @@ def table():
 
 def _plain(row):
     """The fields of a row that differ from the defaults, and the first paragraph of its help."""
-    usual = Parameter._field_defaults
-    values = {name: value for name, value in row._asdict().items() if value != usual.get(name)}
+    defaults = Parameter._field_defaults
+    values = {name: value for name, value in row._asdict().items() if value != defaults.get(name)}
     values |= {"help": row.help.partition("\n\n")[0], "kind": row.kind.__name__}
-    return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
-    }
+    if "choices" in values:
+        values["choices"] = list(row.choices)
+    return values
 
 
 def table_text():
     """The text of ``options.json``: one row of the table per line."""
-    made = table()
-    rows = ",\n".join(json.dumps(row) for row in made["rows"])
+    new_table = table()
+    rows = ",\n".join(json.dumps(row) for row in new_table["rows"])
     algorithms = ",\n".join(
-        f"{json.dumps(name)}: {json.dumps(about)}" for name, about in made["algorithms"].items()
+        f"{json.dumps(name)}: {json.dumps(about)}"
+        for name, about in new_table["algorithms"].items()
     )
     return f'{{"rows": [\n{rows}\n],\n"algorithms": {{\n{algorithms}\n}}}}\n'
 
@@ -120,6 +121,8 @@ _positive = bounded(float, "a finite number > 0", lambda value: 0 < value < floa
 
 
 def _converter(name, row):
+    """Make the argparse type of the option of a parameter."""
+
     def parse(text):
         text = NUMBERED.get(name, {}).get(text, text)
         if row.none and text.lower() == "none":
@@ -154,14 +157,13 @@ def _shown(value):
 def _flags(algorithm, name):
     """The short option of a parameter, if any, and its long options."""
     short = {**SHORT, **SHORT_OF.get(algorithm.name, {})}
-    return [
-        flag for flag in (short.get(name), ALIASES.get(name), "--" + name.replace("_", "-")) if flag
-    ]
+    flags = [short.get(name), ALIASES.get(name), "--" + name.replace("_", "-")]
+    return [flag for flag in flags if flag is not None]
 
 
 def option_flags(algorithm):
     """All options that `add_algorithm_options` adds for an algorithm, including --no-... options."""
-    flags = ["--libsvm-c"] * (algorithm.name in SHORT_OF)
+    flags = ["--libsvm-c"] if algorithm.name in SHORT_OF else []
     for name, row in algorithm.rows.items():
         flags += _flags(algorithm, name)
         if row.kind is bool:
@@ -198,13 +200,11 @@ def add_algorithm_options(parser, algorithm, wrap=lambda kind: kind, plain=()):
             extra = {"action": argparse.BooleanOptionalAction}
         elif row.kind is str:
             choices = (*row.choices, "none") if row.none else row.choices
-            details = (
-                "or the name of a scikit-learn scorer; " * row.scorers
-                + f"default: {_shown(default)}"
-            )
-            if (
-                row.several and not plain
-            ):  # elsewhere the values between commas are tried one after the other
+            details = f"default: {_shown(default)}"
+            if row.scorers:
+                details = f"or the name of a scikit-learn scorer; {details}"
+            # mcboost-tune tries the values between commas one after the other.
+            if row.several and not plain:
                 details = f"several, separated by commas, of which the first decides; {details}"
             if name in NUMBERED:
                 details = f"or LIBSVM's number: {', '.join(NUMBERED[name])}; {details}"

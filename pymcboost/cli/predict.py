@@ -17,6 +17,7 @@ from pymcboost.cli.console import (
     notifier,
     refuse_same,
     run,
+    shown_path,
     stream_number,
     table_kind,
     thread_count,
@@ -130,10 +131,9 @@ def parse(argv):
         )
     if arguments.probability and arguments.decision_values:
         parser.error("-b 1 and -d 1 cannot be used together")
-    others = arguments.stream or arguments.base != "auto"
-    check_table(
-        parser, arguments.test_file, arguments, others=others, what="--stream and --base are for"
-    )
+    has_text_options = arguments.stream or arguments.base != "auto"
+    what = "--stream and --base are for"
+    check_table(parser, arguments.test_file, arguments, has_text_options, what)
     if arguments.report and arguments.stream:
         parser.error(
             "--report needs all rows, and --stream does not keep them; leave one of them out"
@@ -203,14 +203,15 @@ def predict(argv):
         model = cut(model, arguments.rounds, arguments.model_file)
     _refuse_options(model, arguments)
     base = _index_base(model, arguments, note)
-    tally = arguments.tally = SimpleNamespace(rows=0, learners=0)
-    line = (answer_stream if arguments.stream else answer_file)(model, arguments, base, note)
+    tally = SimpleNamespace(rows=0, learners=0)
+    arguments.tally = tally
+    answer = answer_stream if arguments.stream else answer_file
+    text = answer(model, arguments, base, note)
     if arguments.early and tally.rows:
-        note(
-            f"{100 * tally.learners / (tally.rows * max(1, model.n_early_learners)):.4g}% of the learners evaluated"
-        )
-    if line:
-        print(line, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
+        share = tally.learners / (tally.rows * max(1, model.n_early_learners))
+        note(f"{100 * share:.4g}% of the learners evaluated")
+    if text:
+        print(text, file=sys.stderr if stream_number(arguments.output_file) == 1 else sys.stdout)
 
 
 def _refuse_early(model, arguments):
@@ -258,21 +259,22 @@ def read_table(model, arguments, meta):
     """Read a CSV or Parquet file, with columns matched by name if the model has feature names."""
     from pymcboost.data import tables
 
-    names = meta.get("feature_names")
     label = arguments.label
-    trained = meta.get("label_column")
+    label_in_training = meta.get("label_column")
     d = model.n_features_in_
+    names = meta.get("feature_names")
     names = list(map(str, names)) if isinstance(names, list) and len(names) == d else None
 
     def choose(head):
         label_column = None if label is None else tables.column_named(head, label)
         if names:
-            label_column = trained if label is None and trained in head else label_column
+            if label is None and label_in_training in head:
+                label_column = label_in_training
             return [tables.column_named(head, name) for name in names], label_column
         if label is None and len(head) == d + 1:
-            label_column = (
-                tables.column_named(head, trained) if isinstance(trained, str) else head[0]
-            )
+            label_column = head[0]
+            if isinstance(label_in_training, str):
+                label_column = tables.column_named(head, label_in_training)
         feature_columns = [name for name in head if name != label_column]
         if len(feature_columns) != d:
             raise ValueError(
@@ -297,27 +299,26 @@ def read_rows(model, arguments, base, note, missing="allow"):
     ``missing``: "error" refuses missing values in columns that had none in training.
     """
     data = _read_rows(model, arguments, base, note)
+    path = shown_path(arguments.test_file)
+    names = getattr(data, "names", None)  # of a table
+    base_of_file = getattr(data, "base", 1)  # of LIBSVM text
     if missing == "error" and not model.is_machine:
-        names = getattr(data, "names", None)
-        wrong = new_missing(model, data.X, getattr(data, "base", 1), names)
-        if wrong is not None:
-            path = "<stdin>" if arguments.test_file == "-" else arguments.test_file
+        missing_value = new_missing(model, data.X, base_of_file, names)
+        if missing_value is not None:
             from pymcboost.cli.rows import place_of_row
 
-            place = place_of_row(path, wrong[0] + 1, names if model.link != "sigmoid" else [])
-            raise ValueError(f"{path}: {place}: {wrong[1]}")
+            row, problem = missing_value
+            place = place_of_row(path, row + 1, names if model.link != "sigmoid" else [])
+            raise ValueError(f"{path}: {place}: {problem}")
     if model.is_machine:
         from pymcboost.cli.rows import Rows, check_values
 
-        path = "<stdin>" if arguments.test_file == "-" else arguments.test_file
-        names = getattr(data, "names", None)
-        check_values(
-            path, Rows(data.X, None, getattr(data, "base", 1), names), allows_missing=False
-        )
+        check_values(path, Rows(data.X, None, base_of_file, names), allows_missing=False)
     return data
 
 
 def _read_rows(model, arguments, base, note):
+    """Read a table or LIBSVM text, with notices about features that the model or the file lacks."""
     if table_kind(arguments.test_file, arguments.format):
         return read_table(model, arguments, model.information)
     with importing():
@@ -329,12 +330,12 @@ def _read_rows(model, arguments, base, note):
     for notice in data.notices:
         note(notice.replace(f"beyond n_features={d} (", f"beyond the {d} of the model ("))
     if n_found < model.n_features_in_ and n_found <= model.used_features()[0].max(initial=-1):
-        name = "<stdin>" if arguments.test_file == "-" else arguments.test_file
-        last = n_found - 1 + data.base
-        features_in_file = f"only the features {data.base} to {last}" if n_found else "no features"
+        features = "no features"
+        if n_found:
+            features = f"only the features {data.base} to {n_found - 1 + data.base}"
         note(
-            f"{name}: the file has {features_in_file}, but the model expects {model.n_features_in_}; "
-            "the missing ones count as 0"
+            f"{shown_path(arguments.test_file)}: the file has {features}, but the model expects "
+            f"{model.n_features_in_}; the missing ones count as 0"
         )
     return data
 
@@ -370,11 +371,9 @@ def answer_file(model, arguments, base, note):
         from pymcboost.cli.report import report
 
         if not arguments.probability:
-            values = (
-                model.predict_proba(data.X, n_jobs=arguments.n_jobs)
-                if model.has_probabilities
-                else None
-            )
+            values = None
+            if model.has_probabilities:
+                values = model.predict_proba(data.X, n_jobs=arguments.n_jobs)
         lines += report(model, words(model), best, data=data, probabilities=values)
     elif arguments.report:
         note("no row has a label: there is nothing to report")

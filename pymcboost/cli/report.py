@@ -23,10 +23,10 @@ def report(model, names, best, data, probabilities):
         Rows without a label are left out.
     probabilities : ndarray (m, K) or None
     """
-    used = data.labelled
+    has_label = data.labelled
     K = len(names)
-    codes = codes_of(model, data.y[used])
-    best = best[used]
+    codes = codes_of(model, data.y[has_label])
+    best = best[has_label]
     is_known = codes >= 0
     counts = np.bincount((K + 1) * np.where(is_known, codes, K) + best, minlength=(K + 1) ** 2)
     counts = counts.reshape(K + 1, K + 1)[:, :K]
@@ -35,9 +35,9 @@ def report(model, names, best, data, probabilities):
     right = np.diagonal(counts)
     loss = np.full(K, np.nan)
     if probabilities is not None:
-        of_rows = losses(probabilities[used][is_known], codes[is_known])
-        loss = _share(np.bincount(codes[is_known], of_rows, minlength=K), total[:K])
-        mean = of_rows.mean() if is_known.any() else np.nan
+        losses_of_rows = losses(probabilities[has_label][is_known], codes[is_known])
+        loss = _share(np.bincount(codes[is_known], losses_of_rows, minlength=K), total[:K])
+        mean = losses_of_rows.mean() if is_known.any() else np.nan
     width = max(map(len, [*names, "unknown", "class"]))
     yield f"{'class':<{width}} {'rows':>8} {'recall':>8} {'precision':>9} {'log loss':>9}"
     columns = (total[:K], _share(right, total[:K]), _share(right, taken), loss)
@@ -48,7 +48,8 @@ def report(model, names, best, data, probabilities):
     if probabilities is not None:
         yield f"Log loss = {_number(mean)}"
     rows = [*names, "unknown"] if total[K] else names
-    yield from (_matrix if K <= MATRIX else _pairs)(counts[: len(rows)], rows, names, width)
+    show = _matrix if K <= MATRIX else _pairs
+    yield from show(counts[: len(rows)], rows, names, width)
 
 
 def _share(part, total):
@@ -61,6 +62,7 @@ def _number(value):
 
 
 def _matrix(counts, rows, names, width):
+    """Lines of the whole confusion matrix."""
     yield "Confusion matrix (a row for each label, a column for each prediction):"
     wide = max(*map(len, names), len(str(counts.max(initial=0))))
     yield " ".join([" " * width, *(f"{name:>{wide}}" for name in names)])
@@ -69,10 +71,11 @@ def _matrix(counts, rows, names, width):
 
 
 def _pairs(counts, rows, names, width):
-    wrong = counts.copy()
-    np.fill_diagonal(wrong, 0)
-    order = np.argsort(-wrong, axis=None, kind="stable")[:LARGEST]
+    """Lines of the largest confusions."""
+    confusions = counts.copy()
+    np.fill_diagonal(confusions, 0)
+    order = np.argsort(-confusions, axis=None, kind="stable")[:LARGEST]
     yield f"Largest confusions, at most {LARGEST} (label, prediction, rows):"
-    for label, predicted in zip(*np.unravel_index(order, wrong.shape), strict=True):
-        if wrong[label, predicted]:
-            yield f"{rows[label]:<{width}} {names[predicted]:<{width}} {wrong[label, predicted]:>8}"
+    for label, predicted in zip(*np.unravel_index(order, confusions.shape), strict=True):
+        if confusions[label, predicted]:
+            yield f"{rows[label]:<{width}} {names[predicted]:<{width}} {confusions[label, predicted]:>8}"

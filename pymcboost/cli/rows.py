@@ -3,7 +3,7 @@
 import os
 from typing import Any, NamedTuple
 
-from pymcboost.cli.console import table_kind
+from pymcboost.cli.console import shown_path, table_kind
 from pymcboost.threads import counted
 
 CLASSES_SHOWN = 20
@@ -23,20 +23,21 @@ class Rows(NamedTuple):
     entries: int = 0  # number of entries of LIBSVM text, including zeros
 
 
-def read_lists(path, note, allows_missing, like=None, workers=None, **options):
+def read_lists(path, note, allows_missing, workers, like=None, **options):
     """Read a LIBSVM file with lists of labels; the labels are those of ``like``, rows read earlier.
 
     Without ``like``, they are the labels of all ``workers``; see `read`.
     """
     import numpy as np
 
-    from pymcboost.data.svmlabels import indicator
+    from pymcboost.data.svmlabels import distinct_labels, indicator
 
     data, entries, path = _load(path, note, workers, multilabel=True, **options)
-    labels_known = None if like is None else like.labels
-    if like is None and workers is not None:
-        labels_known = np.unique(np.concatenate(workers.exchange(indicator(data.y)[1])))
-    Y, labels = indicator(data.y, labels_known)
+    if like is None:
+        labels = np.unique(np.concatenate(workers.exchange(distinct_labels(data.y))))
+    else:
+        labels = like.labels
+    Y = indicator(data.y, labels)
     if len(labels) < 2:
         raise ValueError(
             f"{path}: the rows have fewer than 2 labels; lists of labels look like 3,17,201 1:0.5 ..."
@@ -57,23 +58,19 @@ def read_lists(path, note, allows_missing, like=None, workers=None, **options):
 
 def _load(path, note, workers, **options):
     """Load a LIBSVM file. Return its contents, its number of entries, and its name in messages; print the notices."""
+    from pymcboost.comm import ALONE
     from pymcboost.data.svmlight import load_and_count
 
-    data, _, entries = load_and_count(path, lines=None if workers is None else 0, **options)
-    path = "<stdin>" if path == "-" else path
+    # With --mpi, the file of one process may have no rows.
+    lines = None if workers is ALONE else 0
+    data, _, entries = load_and_count(path, lines=lines, **options)
+    path = shown_path(path)
     rows_of_all(workers, path, data, note)
     return data, entries, path
 
 
 def rows_of_all(workers, path, data, note):
-    """Print the notices of a reader; return the number of rows of each worker, or None without workers.
-
-    With several workers, the first prints the notices of all, once for each file and kind.
-    """
-    if workers is None:
-        for notice in data.notices:
-            note(notice)
-        return None
+    """Return the number of rows of each worker. Print the notices of all readers, once for each file and kind."""
     from pymcboost.comm import lengths
 
     rows = lengths(workers, data.X.shape[0])
@@ -93,7 +90,7 @@ def kind_of(notice, name):
     return notice.removeprefix(name).partition(" (")[0]
 
 
-def read(path, note, allows_missing, workers=None, **options):
+def read(path, note, allows_missing, workers, **options):
     """Read rows and integer labels of a LIBSVM file; every row must have a label. Print what was read.
 
     ``workers``: each reads its own file, which may have no rows.
@@ -145,30 +142,22 @@ def check_row_labels(path, data, begin=0, column=None):
         )
 
 
-def read_training(arguments, note, allows_missing, several=False, workers=None):
-    """Read the training file in its format; ``several``: whether rows have lists of labels.
+def read_training(arguments, note, allows_missing, lists, workers):
+    """Read the training file in its format; ``lists``: whether rows have lists of labels.
 
     ``workers``: see `read`.
     """
     path = arguments.training_file
-    form = arguments.format
-    base = arguments.base if arguments.base == "auto" else int(arguments.base)
-    if several:
-        return read_lists(
-            path,
-            note,
-            allows_missing,
-            like=None,
-            workers=workers,
-            base=base,
-            n_features=arguments.n_features,
-        )
-    if table_kind(path, form):
+    if not lists and table_kind(path, arguments.format):
         return read_table(path, arguments, note, allows_missing)
-    return read(path, note, allows_missing, workers, base=base, n_features=arguments.n_features)
+    base = arguments.base if arguments.base == "auto" else int(arguments.base)
+    read_text = read_lists if lists else read
+    return read_text(
+        path, note, allows_missing, workers, base=base, n_features=arguments.n_features
+    )
 
 
-def read_like(arguments, note, allows_missing, data, labels, workers=None):
+def read_like(arguments, note, allows_missing, data, labels, workers):
     """Read the validation file in the same form as the training file, ``data``; ``workers``: see `read`.
 
     ``labels``: labels of the training rows; a notice reports others.
@@ -177,12 +166,12 @@ def read_like(arguments, note, allows_missing, data, labels, workers=None):
     layout = "csr" if hasattr(data.X, "indptr") else "dense"
     options = {"base": data.base, "n_features": data.X.shape[1], "layout": layout}
     if data.labels is not None:
-        return read_lists(path, note, allows_missing, like=data, workers=workers, **options)
+        return read_lists(path, note, allows_missing, workers, like=data, **options)
     if data.names:
         validation = read_table(path, arguments, note, allows_missing, like=data)
     else:
         validation = read(path, note, allows_missing, workers, **options)
-    _note_unknown("<stdin>" if path == "-" else path, validation.y, labels, note, workers)
+    _note_unknown(shown_path(path), validation.y, labels, note, workers)
     return validation
 
 
@@ -192,20 +181,19 @@ def _note_unknown(path, y, labels, note, workers):
 
     from pymcboost.cli.answers import label_text, unknown_labels
 
-    labels_and_counts = np.unique(y, return_counts=True)
-    every = [labels_and_counts] if workers is None else workers.exchange(labels_and_counts)
-    all_labels, counts = map(np.concatenate, zip(*every, strict=True))
-    new = ~np.isin(all_labels, labels)
-    if new.any():
-        names = list(map(label_text, np.unique(all_labels[new]).tolist()))
-        note(f"{path}: {unknown_labels(counts[new].sum(), counts.sum(), names)}")
+    labels_and_counts = workers.exchange(np.unique(y, return_counts=True))
+    all_labels, counts = map(np.concatenate, zip(*labels_and_counts, strict=True))
+    is_new = ~np.isin(all_labels, labels)
+    if is_new.any():
+        names = list(map(label_text, np.unique(all_labels[is_new]).tolist()))
+        note(f"{path}: {unknown_labels(counts[is_new].sum(), counts.sum(), names)}")
 
 
-def refuse_one_class(y, path):
-    """Refuse data with only one class."""
-    if (y[1:] == y[:-1]).all():
+def refuse_one_class(labels, path):
+    """Refuse data with only one class, given the distinct labels."""
+    if len(labels) < 2:
         raise ValueError(
-            f"{path}: all rows have the label {y[0]}; a training needs rows of at least 2 classes"
+            f"{path}: all rows have the label {labels[0]}; a training needs rows of at least 2 classes"
         )
 
 
@@ -218,10 +206,10 @@ def set_weights(estimator, weights, y, note):
     kind = str if y.dtype.kind == "U" else int
     weights = {kind(label): weight for label, weight in weights.items()}
     present = set(np.unique(y).tolist())
-    unknown = sorted(set(weights) - present)
-    if unknown:
-        note(f"no row has the label {', '.join(map(str, unknown))}; its weight is not used")
-    if weights.keys() - set(unknown):
+    absent = sorted(set(weights) - present)
+    if absent:
+        note(f"no row has the label {', '.join(map(str, absent))}; its weight is not used")
+    if weights.keys() & present:
         estimator.class_weight = {label: weights.get(label, 1.0) for label in present}
 
 
@@ -235,12 +223,11 @@ def read_table(path, arguments, note, allows_missing, like=None):
 
     def choose(head):
         if like:
-            return [tables.column_named(head, name) for name in like.names], tables.column_named(
-                head, like.label
-            )
-        label_column = (
-            head[0] if arguments.label is None else tables.column_named(head, arguments.label)
-        )
+            features = [tables.column_named(head, name) for name in like.names]
+            return features, tables.column_named(head, like.label)
+        label_column = head[0]
+        if arguments.label is not None:
+            label_column = tables.column_named(head, arguments.label)
         features = [name for name in head if name != label_column]
         if not features:
             raise ValueError("there is no column besides that of the labels")
@@ -251,28 +238,33 @@ def read_table(path, arguments, note, allows_missing, like=None):
             return [] if like.categories is None else like.categories.feature.tolist()
         return sorted(names.index(tables.column_named(names, name)) for name in categorical)
 
-    columns = (*like.names, like.label) if like else ()
-    layout = tables.Layout(arguments.header, arguments.separator, columns)
+    expected_columns = (*like.names, like.label) if like else ()
+    layout = tables.Layout(arguments.header, arguments.separator, expected_columns)
     data = tables.read_table(path, kind, choose, as_text, layout)
-    texts = data.texts
-    if not like and kind == "csv":
-        texts = {j: list(map(level_of, column)) for j, column in texts.items()}
-    categories = like.categories if like else of_texts(texts, data.names)
+    if like:
+        categories = like.categories
+    else:
+        texts = data.texts
+        if kind == "csv":
+            texts = {j: list(map(level_of, column)) for j, column in texts.items()}
+        categories = of_texts(texts, data.names)
     if categories is not None:
         categories.fill(data.X, data.texts)
-    path = "<stdin>" if path == "-" else path
+    path = shown_path(path)
     check_row_labels(path, data, column=data.label)
     try:
         y = labels_as(data.y, None if like is None else like.y.dtype.kind != "i")
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
-    header = arguments.header is not False
-    rows = checked(
-        path,
-        Rows(data.X, y, 1, data.names, data.label, categories, header=header),
-        note,
-        allows_missing,
+    rows = Rows(
+        data.X,
+        y,
+        names=data.names,
+        label=data.label,
+        categories=categories,
+        header=arguments.header is not False,
     )
+    rows = checked(path, rows, note, allows_missing)
     if not like and arguments.label is None:
         note(f"{path}: labels from the first column, {data.label!r} (--label names another)")
     return rows
@@ -287,16 +279,14 @@ def labels_as(labels, text=None):
 
     numbers = [whole(label) for label in labels.tolist()]
     if None not in numbers and not text:
-        beyond = next(
-            (label for label, n in zip(labels, numbers, strict=True) if abs(n) > 2**53), None
-        )
-        if beyond is not None:
-            raise ValueError(WORDS["label range"].format(token=shortened(beyond)))
+        for label, number in zip(labels, numbers, strict=True):
+            if abs(number) > 2**53:
+                raise ValueError(WORDS["label range"].format(token=shortened(label)))
         return np.array(numbers)
     if text is False:
-        unlike = labels[numbers.index(None)]
+        label = labels[numbers.index(None)]
         raise ValueError(
-            f"the label {unlike!r} is not an integer, but the labels of the training file are"
+            f"the label {label!r} is not an integer, but the labels of the training file are"
         )
     return labels.astype(str)
 
@@ -313,13 +303,14 @@ def note_rows(path, data, note):
     import numpy as np
 
     classes, counts = np.unique(data.y, return_counts=True)
-    shown = ", ".join(f"{label}: {count}" for label, count in zip(classes, counts, strict=True))
+    n_rows, n_features = data.X.shape
     storage = "sparse" if hasattr(data.X, "indptr") else "dense"
-    note(
-        f"{path}: {counted(data.X.shape[0], 'row')}, {counted(data.X.shape[1], 'feature')} ({storage}), "
-        + counted(classes.size, "class", "classes")
-        + (f" ({shown})" if 0 < classes.size <= CLASSES_SHOWN else "")
-    )
+    text = f"{path}: {counted(n_rows, 'row')}, {counted(n_features, 'feature')} ({storage}), "
+    text += counted(classes.size, "class", "classes")
+    if 0 < classes.size <= CLASSES_SHOWN:
+        pairs = zip(classes, counts, strict=True)
+        text += f" ({', '.join(f'{label}: {count}' for label, count in pairs)})"
+    note(text)
 
 
 def check_values(path, data, allows_missing, begin=0):
@@ -338,11 +329,9 @@ def check_values(path, data, allows_missing, begin=0):
     row = data.X.indptr.searchsorted(place, "right") - 1 if sparse else place // data.X.shape[1]
     column = data.X.indices[place] if sparse else place % data.X.shape[1]
     value = values.ravel()[place]
-    remedy = (
-        "write nan for a missing value"
-        if allows_missing
-        else "this algorithm needs finite values; fill it in"
-    )
+    remedy = "this algorithm needs finite values; fill it in"
+    if allows_missing:
+        remedy = "write nan for a missing value"
     feature = repr(data.names[column]) if data.names else column + data.base
     names = data.names if data.labels is None else []
     place = place_of_row(path, begin + row + 1, names)

@@ -12,11 +12,12 @@ def answer_stream(model, arguments, base, note):
     with importing():
         from pymcboost.data.svmlines import Lines
 
-    lines = Lines(arguments.test_file, model.n_features_in_, 0 if base == 0 else 1)
+    first_index = 0 if base == 0 else 1
+    lines = Lines(arguments.test_file, model.n_features_in_, first_index)
     names = words(model)
     tally = Tally(model)
     beyond = False
-    refuses = arguments.missing == "error" and not model.is_machine
+    refuses_missing = arguments.missing == "error" and not model.is_machine
     with whole_file(arguments.output_file, "output file") as out:
         if arguments.probability or arguments.decision_values:
             print("labels", *names, file=out, flush=True)
@@ -27,8 +28,10 @@ def answer_stream(model, arguments, base, note):
                     f"{lines.name}: ignoring features beyond the {model.n_features_in_} of the "
                     f"model (line {lines.number})"
                 )
-            if refuses and (wrong := new_missing(model, row, 0 if base == 0 else 1)):
-                raise ValueError(f"{lines.name}:{lines.number}: {wrong[1]}")
+            missing_value = new_missing(model, row, first_index) if refuses_missing else None
+            if missing_value is not None:
+                _, problem = missing_value
+                raise ValueError(f"{lines.name}:{lines.number}: {problem}")
             try:
                 best, values = answers(model, row, arguments)
             except ValueError as error:
@@ -36,10 +39,10 @@ def answer_stream(model, arguments, base, note):
                     str(error).replace("row 0 of X", f"{lines.name}:{lines.number}: the row")
                 ) from None
             code = int(best[0])
-            shown = (
-                "" if values is None else "".join(f" {value:.17g}" for value in values[0].tolist())
-            )
-            out.write(f"{names[code]}{shown}\n")
+            out.write(names[code])
+            if values is not None:
+                out.writelines(f" {value:.17g}" for value in values[0].tolist())
+            out.write("\n")
             out.flush()
             tally.add(code, label)
     return tally.line(note)
@@ -52,7 +55,10 @@ class Tally:
         labels = model.classes_.tolist()
         self._codes = {label: code for code, label in enumerate(labels)}
         self._text = isinstance(labels[0], str)
-        self._hits = self._total = self._unlabelled = self._unknown = 0
+        self._hits = 0
+        self._total = 0
+        self._unlabelled = 0
+        self._unknown = 0
         self._names = set()
 
     def add(self, code, label):
@@ -61,9 +67,9 @@ class Tally:
             self._unlabelled += 1
             return
         self._total += 1
-        right = self._codes.get(label_text(label) if self._text else label)
-        self._hits += right == code
-        if right is None:
+        true_code = self._codes.get(label_text(label) if self._text else label)
+        self._hits += true_code == code
+        if true_code is None:
             self._unknown += 1
             if len(self._names) < NAMED:
                 self._names.add(label)

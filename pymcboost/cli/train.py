@@ -104,20 +104,17 @@ def read_arguments(argv):
     _check_files(parser, arguments)
     if "n_iter_no_change" in parameters:
         parameters.setdefault("early_stopping", True)
-    quiet = (
-        arguments.quiet
-        or arguments.cross_validation
-        or not ("verbose" in parameters or sys.stderr.isatty())
-    )
-    parameters = {
-        **{name: default for name, default in DEFAULTS.items() if name in algorithm.rows},
-        **parameters,
-    }
-    parameters["verbose"] = 0 if quiet else parameters["verbose"]
+    shows_progress = "verbose" in parameters or sys.stderr.isatty()
+    for name, default in DEFAULTS.items():
+        if name in algorithm.rows:
+            parameters.setdefault(name, default)
+    if arguments.quiet or arguments.cross_validation or not shows_progress:
+        parameters["verbose"] = 0
     return arguments, parameters, weights
 
 
 def _add_data_options(group):
+    """Add the options about files, validation and output."""
     add_class_weights(group)
     group.add_argument(
         "-v",
@@ -222,16 +219,15 @@ def train(argv):
     """Do what ``mcboost-train``'s arguments ask."""
     arguments, estimator, weights = parse(argv)
     workers = begin(arguments)
-    note = notifier(PROGRAM, arguments.quiet or (workers is not None and workers.rank > 0))
+    note = notifier(PROGRAM, arguments.quiet or workers.rank > 0)
     try:
         return run_training(arguments, estimator, weights, note, workers)
     except BaseException as error:  # Ctrl-C, too: the others would wait
-        if workers is not None:
-            workers.fail(error)
+        workers.fail(error)
         raise
 
 
-def run_training(arguments, estimator, weights, note, workers=None):
+def run_training(arguments, estimator, weights, note, workers):
     """Read the rows; train and save a model, or cross-validate."""
     _check_outputs(arguments, workers)
     for notice in arguments.unused:
@@ -239,8 +235,9 @@ def run_training(arguments, estimator, weights, note, workers=None):
     data = _read_rows(arguments, estimator, note, workers)
     if data.categories is not None:
         estimator.categorical_features = data.categories
-    labels = labels_of_all(workers, data.y)
-    if data.labels is None:
+    labels = data.labels
+    if labels is None:
+        labels = labels_of_all(workers, data.y)
         refuse_one_class(labels, arguments.training_file)
     set_weights(estimator, weights, labels, note)
     if arguments.libsvm_c is not None:
@@ -257,7 +254,7 @@ def run_training(arguments, estimator, weights, note, workers=None):
 
 def _check_outputs(arguments, workers):
     """Check that the process that writes the model and the checkpoint can do so."""
-    if arguments.cross_validation or (workers is not None and workers.rank):
+    if arguments.cross_validation or workers.rank:
         return
     check_target(arguments.model_file)
     if arguments.checkpoint:
@@ -267,13 +264,11 @@ def _check_outputs(arguments, workers):
 def _read_rows(arguments, estimator, note, workers):
     """Read the training rows, or those of this worker."""
     missing = estimator.booster.allows_missing
-    if workers is None:
-        return read_training(arguments, note, missing, several=arguments.lists, workers=None)
     if arguments.divided:
         data = read_part(workers, arguments, note, allows_missing=missing)
     else:
-        data = read_training(arguments, note, missing, several=arguments.lists, workers=workers)
-    return agreed(workers, data, note, arguments.n_features)
+        data = read_training(arguments, note, missing, arguments.lists, workers)
+    return agreed(workers, data, note, arguments.n_features) if arguments.mpi else data
 
 
 def _set_libsvm_c(estimator, arguments, n_rows, note):
@@ -290,6 +285,8 @@ def _set_libsvm_c(estimator, arguments, n_rows, note):
 
 def _read_validation(arguments, estimator, note, data, labels, workers):
     """Read the validation rows, as arguments of ``fit``."""
+    from pymcboost.comm import ALONE
+
     if not arguments.validation_file:
         return {}
     rows = read_like(
@@ -298,7 +295,7 @@ def _read_validation(arguments, estimator, note, data, labels, workers):
         estimator.booster.allows_missing,
         data=data,
         labels=labels,
-        workers=workers if workers is not None and arguments.validation_divided else None,
+        workers=workers if arguments.validation_divided else ALONE,
     )
     return {"X_val": rows.X, "y_val": rows.y}
 
@@ -358,25 +355,27 @@ def start(estimator, arguments, note, rows):
     every = CHECKPOINT_EVERY if arguments.checkpoint_every is None else arguments.checkpoint_every
     checkpoint = Checkpoint(arguments.checkpoint, every, note)
     checkpoint.more = columns_meta(rows)
-    step, wanted = estimator._booster().restart_every, estimator.n_estimators
-    if step and wanted != "auto" and wanted < step:
+    step = estimator._booster().restart_every
+    n_rounds = estimator.n_estimators
+    if step and n_rounds != "auto" and n_rounds < step:
         note(
             f"{arguments.algorithm} writes a checkpoint only every {step} rounds, and this "
-            f"training has {wanted}: nothing is saved before its end, unless Ctrl-C ends it"
+            f"training has {n_rounds}: nothing is saved before its end, unless Ctrl-C ends it"
         )
     return functools.partial(checkpoint.fit, estimator), checkpoint
 
 
-def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
+def fit_and_save(estimator, rows, validation, arguments, note, workers):
     """Train, save and report. After Ctrl-C, save the rounds so far."""
     fit, checkpoint = start(estimator, arguments, note, rows)
     started = time.perf_counter()
-    interrupted = _train_until_interrupted(estimator, fit, rows, validation, workers)
+    interrupted = _train_until_interrupted(estimator, fit, rows, validation, arguments, workers)
     seconds = time.perf_counter() - started
-    shares = failed = None
-    if workers is not None and not interrupted:
+    error_rates = None
+    failure = None
+    if not interrupted:
         # Before the first process writes the model, for which the others need not wait.
-        shares, failed = _errors_of_workers(estimator, rows, validation, arguments, workers)
+        error_rates, failure = _errors_or_failure(estimator, rows, validation, arguments, workers)
         if workers.rank:
             return OK
     data = model_bytes(estimator, rows, arguments.layout)
@@ -389,32 +388,32 @@ def fit_and_save(estimator, rows, validation, arguments, note, workers=None):
     elif checkpoint and os.path.exists(arguments.checkpoint):
         note(f"run the same command again to continue from the checkpoint {arguments.checkpoint}")
     if path is not None and not interrupted:
-        if failed is None:
-            shares = errors(estimator, rows, validation, arguments) if shares is None else shares
-            report(estimator, rows, shares[: 1 + bool(validation)], arguments, note, seconds)
+        if failure is None:
+            n_sets = 2 if validation else 1
+            report(estimator, error_rates[:n_sets], arguments, note, seconds)
         note(f"{shown}: {len(data):,} bytes ({arguments.layout})")
     if problem is not None:
         print(f"{PROGRAM}: error: {problem}", file=sys.stderr)
         return IO
-    if failed is not None:
-        raise failed
+    if failure is not None:
+        raise failure
     return INTERRUPTED if interrupted else OK
 
 
-def _train_until_interrupted(estimator, fit, rows, validation, workers):
+def _train_until_interrupted(estimator, fit, rows, validation, arguments, workers):
     """Train; return True if Ctrl-C ended the training after some rounds, which are a usable model."""
-    communicator = {} if workers is None else {"comm": workers}
+    communicator = {"comm": workers} if arguments.mpi else {}  # not every algorithm takes one
     try:
         fit(rows.X, rows.y, **validation, **communicator)
     except KeyboardInterrupt:
-        if not getattr(estimator, "n_estimators_", 0) or (workers is not None and workers.size > 1):
+        if not getattr(estimator, "n_estimators_", 0) or workers.size > 1:
             raise
         return True
     return False
 
 
-def _errors_of_workers(estimator, rows, validation, arguments, workers):
-    """Return the errors on the rows of all workers, or None and the exception that prevented it."""
+def _errors_or_failure(estimator, rows, validation, arguments, workers):
+    """Return the errors on the rows of all workers and None, or None and the exception that prevented it."""
     try:
         return errors(estimator, rows, validation, arguments, workers), None
     except BaseException as error:  # Ctrl-C, too: the model is there, and is written
@@ -428,11 +427,11 @@ def _say_what_is_saved(estimator, shown):
     """Report the rounds that an interrupted training has saved."""
     done = counted(estimator.n_estimators_, "round")
     verb = "is" if estimator.n_estimators_ == 1 else "are"
-    without = (
-        ", not calibrated" if estimator.calibrate and not estimator.model_.is_calibrated else ""
-    )
+    restriction = ""
+    if estimator.calibrate and not estimator.model_.is_calibrated:
+        restriction = ", not calibrated"
     print(
-        f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{without}",
+        f"{PROGRAM}: interrupted; the {done} done {verb} saved in {shown}{restriction}",
         file=sys.stderr,
     )
 
@@ -453,29 +452,26 @@ def mistakes(model, X, y, n_jobs):
     return int((model.predict(X, n_jobs=n_jobs) != y).sum()), y.size
 
 
-def errors(estimator, rows, validation, arguments, workers=None):
-    """Error rates of a model on the training and validation rows; over all workers, if the rows are divided."""
+def errors(estimator, rows, validation, arguments, workers):
+    """Error rates of a model on the training rows of all workers and on the validation rows."""
     import numpy as np
 
     from pymcboost.training.divided import threads_of
 
     model = estimator.model_
-    n_jobs = None if workers is None else threads_of(estimator.n_jobs, workers)
+    n_jobs = threads_of(estimator.n_jobs, workers)
     counts = np.zeros((2, 2), dtype=np.int64)
-    validation_arrays = [validation[name] for name in ("X_val", "y_val") if validation]
     counts[0] = mistakes(model, rows.X, rows.y, n_jobs)
-    divided = workers is not None and arguments.validation_divided
-    if divided:
-        counts[1] = mistakes(model, *validation_arrays, n_jobs)
-    if workers is not None:
-        workers.sum(counts)
-    if validation_arrays and not divided:  # after the sum, so that the others do not wait
-        counts[1] = mistakes(model, *validation_arrays, n_jobs)
+    if arguments.validation_divided:
+        counts[1] = mistakes(model, validation["X_val"], validation["y_val"], n_jobs)
+    counts = workers.sum(counts)
+    if validation and not arguments.validation_divided:  # the other processes do not wait for it
+        counts[1] = mistakes(model, validation["X_val"], validation["y_val"], n_jobs)
     return counts[:, 0] / np.maximum(1, counts[:, 1])
 
 
-def report(estimator, rows, shares, arguments, note, seconds):
-    """Print the results of the training; ``shares``: see `errors`."""
+def report(estimator, error_rates, arguments, note, seconds):
+    """Print the results of the training; ``error_rates``: see `errors`."""
     from pymcboost.training.metrics import ERRORS
 
     rounds = estimator.n_estimators_
@@ -492,7 +488,8 @@ def report(estimator, rows, shares, arguments, note, seconds):
     if rounds < n_estimators:
         note(f"{rounds} of {counted(n_estimators, 'round')}: {estimator._ended}")
     note(
-        f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, training error {100 * shares[0]:.4g}%"
+        f"{arguments.algorithm}: {counted(rounds, 'round')} in {seconds:.3g} s, "
+        f"training error {100 * error_rates[0]:.4g}%"
     )
     if arguments.algorithm_by_default and estimator.weak_learner == "stump":
         note(
@@ -501,8 +498,8 @@ def report(estimator, rows, shares, arguments, note, seconds):
         )
     if estimator.model_.is_calibrated:
         note(f"temperature {estimator.model_.temperature:.4g}")
-    for share in shares[1:]:
-        note(f"validation error {100 * share:.4g}%")
+    for rate in error_rates[1:]:
+        note(f"validation error {100 * rate:.4g}%")
     for metric in metrics_of(estimator.scoring):
         curve = estimator.history_.get(f"val_{metric}", ())
         if len(curve):

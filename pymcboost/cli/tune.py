@@ -141,6 +141,7 @@ def read_arguments(argv):
 
 
 def _check(parser, arguments, fixed, space):
+    """Refuse arguments that do not make a search, and name the output files."""
     if not space:
         parser.error("nothing to search; give at least one option several values, as in -r 0.1,0.3")
     if "logistic" in space.get("loss", ()):
@@ -160,7 +161,8 @@ def _check(parser, arguments, fixed, space):
         )
     if arguments.model_file and stream_number(arguments.model_file) is not None:
         parser.error("standard output is used for the table of results; name a file for the model")
-    arguments.checkpoint = arguments.validation_file = None
+    arguments.checkpoint = None
+    arguments.validation_file = None
     stem = os.path.basename(arguments.training_file)
     arguments.model_file = arguments.model_file or f"{stem}.mcb"
     arguments.results = arguments.results or f"{stem}.tune.csv"
@@ -175,12 +177,10 @@ def combinations_of(space, n_random, seed):
     """All combinations of the option values, or a random sample of them, each as a dict."""
     with importing():
         from sklearn.model_selection import ParameterGrid, ParameterSampler
-    grid = ParameterGrid(space)
-    combinations = (
-        grid
-        if n_random is None
-        else ParameterSampler(space, min(n_random, len(grid)), random_state=seed)
-    )
+    combinations = ParameterGrid(space)
+    if n_random is not None:
+        n = min(n_random, len(combinations))
+        combinations = ParameterSampler(space, n, random_state=seed)
     return [{name: combination[name] for name in space} for combination in combinations]
 
 
@@ -192,7 +192,7 @@ def words_of(values, options):
     return words
 
 
-def made(algorithm, params, n_rows):
+def new_estimator(algorithm, params, n_rows):
     """An estimator with these parameters, for a given number of rows (for --libsvm-c)."""
     params = dict(params)
     libsvm_c = params.pop("libsvm_c", None)
@@ -210,7 +210,7 @@ def train_fold(algorithm, params, X, y, train, held_out, names):
     """
     from pymcboost.cli.validate import measure
 
-    estimator = made(algorithm, params, len(train))
+    estimator = new_estimator(algorithm, params, len(train))
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("default", UserWarning)
@@ -229,6 +229,7 @@ def tune(argv):
         import joblib  # noqa: F401  Ctrl-C is safe here
 
         from pymcboost.cli.validate import folds_of
+        from pymcboost.comm import ALONE
 
         estimator = get_plain_class(algorithm)()
     lists = lists_wanted(arguments, estimator.booster, fixed.get("loss"), weights)
@@ -245,11 +246,11 @@ def tune(argv):
     if scoring and not arguments.best_by and next(iter(metrics_of(scoring))) != by:
         note(f"--metric does not rank the combinations; {by} does, unless --best-by names another")
     for combination in combinations:
-        check_training(arguments, made(algorithm, {**fixed, **combination}, 1), lists)
+        check_training(arguments, new_estimator(algorithm, {**fixed, **combination}, 1), lists)
     check_target(arguments.model_file)
     check_output(arguments.results, "file of results")
 
-    data = read_training(arguments, note, estimator.booster.allows_missing, lists)
+    data = read_training(arguments, note, estimator.booster.allows_missing, lists, ALONE)
     set_weights(estimator, weights, data.y, note)
     params = {**DEFAULTS, "n_jobs": 1, **fixed, "verbose": 0}
     if weights:
@@ -258,42 +259,44 @@ def tune(argv):
         params["categorical_features"] = data.categories
     with noted_warnings(note):
         folds = list(folds_of(data.y, arguments.cross_validation, params["random_state"]))
-    every = [{**params, **combination} for combination in combinations]
-    measured = search(arguments, every, data, folds, names, by, note)
+    trainings = [{**params, **combination} for combination in combinations]
+    measured = search(arguments, trainings, data, folds, names, by, note)
 
     options = option_of(get_algorithm(algorithm))
     best = write_results(arguments, combinations, measured, names, by, options)
     if "n_jobs" not in fixed:
-        every[best]["n_jobs"] = None
+        trainings[best]["n_jobs"] = None
     with noted_warnings(note, data.base):
-        estimator = made(algorithm, every[best], len(data.y)).fit(data.X, data.y)
+        estimator = new_estimator(algorithm, trainings[best], len(data.y))
+        estimator.fit(data.X, data.y)
     model = model_bytes(estimator, data, "list")
     write_bytes(arguments.model_file, model, "model")
     note(f"{arguments.model_file}: {len(model):,} bytes, trained on all rows with the best options")
 
 
-def search(arguments, every, data, folds, names, by, note):
-    """Train a model for every combination and fold: metrics, rounds and seconds, (combinations, folds, values)."""
+def search(arguments, trainings, data, folds, names, by, note):
+    """Train a model for trainings combination and fold: metrics, rounds and seconds, (combinations, folds, values)."""
     import numpy as np
     from joblib import Parallel, delayed
 
-    tasks = [(i, k) for i in range(len(every)) for k in range(len(folds))]
-    note(f"{counted(len(every), 'combination')}, {len(folds)} folds: {len(tasks)} models to train")
-    measured = np.zeros((len(every), len(folds), len(names) + 2))
+    tasks = [(i, k) for i in range(len(trainings)) for k in range(len(folds))]
+    note(
+        f"{counted(len(trainings), 'combination')}, {len(folds)} folds: {len(tasks)} models to train"
+    )
+    measured = np.zeros((len(trainings), len(folds), len(names) + 2))
     jobs = (
-        delayed(train_fold)(arguments.algorithm, every[i], data.X, data.y, *folds[k], names)
+        delayed(train_fold)(arguments.algorithm, trainings[i], data.X, data.y, *folds[k], names)
         for i, k in tasks
     )
     pool = Parallel(min(resolve_n_jobs(arguments.parallel), len(tasks)), return_as="generator")
-    said = set()
+    noted = set()
     with warnings.catch_warnings(), closing(pool(jobs)) as trained:
-        warnings.filterwarnings(
-            "ignore", r"\d+ tasks ", UserWarning
-        )  # joblib's, if a search ends early
+        # A warning of joblib if a search ends early.
+        warnings.filterwarnings("ignore", r"\d+ tasks ", UserWarning)
         for (i, k), (values, messages) in zip(tasks, trained, strict=True):
             for message in messages:
-                if message not in said:
-                    said.add(message)
+                if message not in noted:
+                    noted.add(message)
                     note(warning_text(message, data.base))
             measured[i, k] = values
             if np.isnan(measured[i, k, names.index(by)]):
@@ -302,7 +305,9 @@ def search(arguments, every, data, folds, names, by, note):
                     "--best-by"
                 )
             if k == len(folds) - 1:
-                note(f"{i + 1} of {len(every)}: {by} {measured[i, :, names.index(by)].mean():.4g}")
+                note(
+                    f"{i + 1} of {len(trainings)}: {by} {measured[i, :, names.index(by)].mean():.4g}"
+                )
     return measured
 
 
@@ -318,26 +323,15 @@ def write_results(arguments, combinations, measured, names, by, options):
     n = len(names)
     with whole_file(arguments.results, "file of results") as stream:
         table = csv.writer(stream, lineterminator="\n")
-        head = [column for name in names for column in (name, f"{name}_deviation")]
-        table.writerow(
-            [
-                *(options.get(name, "--libsvm-c") for name in combinations[0]),
-                *head,
-                "rounds",
-                "seconds",
-            ]
-        )
+        row = [options.get(name, "--libsvm-c") for name in combinations[0]]
+        for name in names:
+            row += [name, f"{name}_deviation"]
+        table.writerow([*row, "rounds", "seconds"])
         for i in order:
-            values = [value for j in range(n) for value in (mean[i, j], deviation[i, j])]
-            shown = ["none" if value is None else value for value in combinations[i].values()]
-            table.writerow(
-                [
-                    *shown,
-                    *(f"{value:.6g}" for value in values),
-                    f"{mean[i, n]:g}",
-                    f"{mean[i, n + 1]:.3g}",
-                ]
-            )
+            row = ["none" if value is None else value for value in combinations[i].values()]
+            for j in range(n):
+                row += [f"{mean[i, j]:.6g}", f"{deviation[i, j]:.6g}"]
+            table.writerow([*row, f"{mean[i, n]:g}", f"{mean[i, n + 1]:.3g}"])
     head = " ".join(f"{name:>12} {'deviation':>9}" for name in names)
     print(f"{head} {'rounds':>8} {'seconds':>8}  options")
     for i in order[:SHOWN]:

@@ -24,15 +24,12 @@ class Curve:
         link = state.booster.probabilities
         scores = state.validation.scores[-len(validation_set.codes) :]
         if validation_set.codes.ndim == 2:
-            self.rows.append(
-                (
-                    labels.hamming_loss(scores, validation_set, link),
-                    labels.cross_entropy(scores, validation_set, link),
-                )
-            )
-            return
-        loss = np.nan if link == "none" else log_loss(scores, validation_set, link)
-        self.rows.append((error(scores, validation_set, link), loss))
+            errors = labels.hamming_loss(scores, validation_set, link)
+            loss = labels.cross_entropy(scores, validation_set, link)
+        else:
+            errors = error(scores, validation_set, link)
+            loss = np.nan if link == "none" else log_loss(scores, validation_set, link)
+        self.rows.append((errors, loss))
 
 
 def folds_of(y, folds, seed):
@@ -99,17 +96,18 @@ def cross_validate(estimator, X, y, arguments):
         hits += right
         fold_metrics.append(list(metrics.values()))
         curves.append(curve.rows)
-    titles = (
-        {"error": "Error", "log_loss": "Log Loss"}
-        if y.ndim == 1
-        else {**TITLES, "hamming_loss": "Hamming Loss"}
-    )
-    print(
-        f"Cross Validation {'Accuracy' if y.ndim == 1 else 'Exact Match'} = {100 * hits / len(y):g}%"
-    )
-    for name, mean, spread in zip(
-        metrics, np.mean(fold_metrics, axis=0), np.std(fold_metrics, axis=0, ddof=1), strict=True
-    ):
+    if y.ndim == 1:
+        share_title = "Accuracy"
+        titles = {"error": "Error", "log_loss": "Log Loss"}
+        curve_names = "error", "log_loss"
+    else:
+        share_title = "Exact Match"
+        titles = {**TITLES, "hamming_loss": "Hamming Loss"}
+        curve_names = "hamming_loss", "cross_entropy"
+    print(f"Cross Validation {share_title} = {100 * hits / len(y):g}%")
+    means = np.mean(fold_metrics, axis=0)
+    spreads = np.std(fold_metrics, axis=0, ddof=1)
+    for name, mean, spread in zip(metrics, means, spreads, strict=True):
         of_folds = f"(mean and deviation of {folds} folds)"
         if name == "error":
             print(
@@ -118,19 +116,16 @@ def cross_validate(estimator, X, y, arguments):
         elif not np.isnan(mean):
             print(f"Cross Validation {titles[name]} = {mean:.4g} +- {spread:.3g} {of_folds}")
     if arguments.curve:
-        print_curve(
-            curves, ("error", "log_loss") if y.ndim == 1 else ("hamming_loss", "cross_entropy")
-        )
+        print_curve(curves, curve_names)
 
 
 def print_curve(curves, names):
     """Print one line per round that all folds have: means and deviations of two metrics."""
     n_rounds = min(map(len, curves))
     values = np.array([rows[:n_rounds] for rows in curves]).reshape(len(curves), n_rounds, 2)
-    columns = [
-        part[:, k] for k in range(2) for part in (values.mean(axis=0), values.std(axis=0, ddof=1))
-    ]
-    shown = 2 if np.isnan(values[..., 1]).any() else 4
-    print(*["rounds", names[0], "deviation", names[1], "deviation"][: 1 + shown])
+    mean = values.mean(axis=0)
+    spread = values.std(axis=0, ddof=1)
+    n_metrics = 1 if np.isnan(values[..., 1]).any() else 2  # not all models have probabilities
+    print("rounds", *(f"{name} deviation" for name in names[:n_metrics]))
     for t in range(n_rounds):
-        print(t + 1, *(f"{column[t]:.6g}" for column in columns[:shown]))
+        print(t + 1, *(f"{mean[t, k]:.6g} {spread[t, k]:.6g}" for k in range(n_metrics)))

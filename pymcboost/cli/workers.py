@@ -34,6 +34,7 @@ def check_mpi(parser, arguments, algorithm):
 
 
 def _check_one_file(parser, arguments):
+    """Refuse a single training file that cannot be split among the processes."""
     from pymcboost.data.archives import suffix_of
 
     remedy = "give each process its own file, with %r in the name for the number of the process"
@@ -49,15 +50,17 @@ def _check_one_file(parser, arguments):
 
 
 def begin(arguments):
-    """Return the communicator, and put this process's file names into ``arguments``; None without --mpi."""
+    """Return the communicator, and put this process's file names into ``arguments``."""
+    from pymcboost.comm import ALONE, MPIWorkers
+
+    arguments.divided = False
+    arguments.validation_divided = False
     if not arguments.mpi:
-        return None
+        return ALONE
     try:
         from mpi4py import MPI
     except ImportError as error:
         raise UsageError(f"--mpi needs the package mpi4py: {error}") from error
-    from pymcboost.comm import MPIWorkers
-
     workers = MPIWorkers(MPI.COMM_WORLD)
     arguments.divided = RANK not in arguments.training_file
     arguments.training_file = arguments.training_file.replace(RANK, str(workers.rank))
@@ -83,13 +86,14 @@ def read_part(workers, arguments, note, allows_missing):
     path = arguments.training_file
     base = arguments.base
     with LineRange(path, workers.rank, workers.size) as stream:
-        lines = before(workers, stream.count_lines())
-        options = {
-            "n_features": arguments.n_features,
-            "base": base if base == "auto" else int(base),
-            "lines": lines,
-        }
-        data, _, entries = load_stream(stream, path, stream.end - stream.begin, **options)
+        data, _, entries = load_stream(
+            stream,
+            path,
+            stream.end - stream.begin,
+            n_features=arguments.n_features,
+            base=base if base == "auto" else int(base),
+            lines=before(workers, stream.count_lines()),
+        )
     begin = int(rows_of_all(workers, path, data, note)[: workers.rank].sum())
     check_row_labels(path, data, begin)
     rows = Rows(data.X, data.y.astype("int64"), data.base, entries=entries)
@@ -113,10 +117,10 @@ def agreed(workers, data, note, n_features=None):
     n_all, entries = workers.sum(np.array([n_rows, data.entries])).tolist()
     dense = better_dense(n_all, width, entries)
     if dense:
+        if hasattr(matrix, "toarray"):
+            matrix = matrix.toarray()
         X = np.zeros((n_rows, width), dtype=np.float32)
-        X[:, shift : shift + matrix.shape[1]] = (
-            matrix.toarray() if hasattr(matrix, "toarray") else matrix
-        )
+        X[:, shift : shift + matrix.shape[1]] = matrix
     else:
         import scipy.sparse
 
@@ -130,9 +134,7 @@ def agreed(workers, data, note, n_features=None):
 
 
 def labels_of_all(workers, y):
-    """The distinct labels of all processes, or the labels of all rows if there is one process."""
-    if workers is None:
-        return y
+    """The distinct labels of the rows of all processes, ascending."""
     import numpy as np
 
-    return np.concatenate(workers.exchange(np.unique(y)))
+    return np.unique(np.concatenate(workers.exchange(np.unique(y))))

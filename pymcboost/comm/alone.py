@@ -34,7 +34,8 @@ class Alone:
     beside = 1
     scattered = float("inf")
     row_number = None
-    n_sums = n_bytes = 0
+    n_sums = 0
+    n_bytes = 0
 
     def __reduce__(self):
         """Keep `ALONE` a singleton when copied, because it marks trainings without a communicator."""

@@ -39,54 +39,57 @@ class CollectiveWorkers(Several):
         self._module = collective()
         self._stopped = stopped
         self.row_number = row_number
-        self.n_sums = self.n_bytes = 0
+        self.n_sums = 0
+        self.n_bytes = 0
         self.size = self._module.get_world_size()
         self.rank = self._module.get_rank()
         names = self.exchange(self._module.get_processor_name()) if self.size > 1 else [""]
         self.beside = names.count(names[self.rank])
 
     def gather(self, array, lengths, owner):
-        """See `Alone`."""
+        """Concatenate the arrays of all workers on the owner; see `Alone`."""
         self.check_operation(operation("collection", array.dtype, array.shape[1:]))
         joined = self.joined(array, lengths)
         return joined if self.rank == owner else joined[:0]
 
     def broadcast(self, item):
-        """See `Alone`."""
-        self._here()
+        """Send an object from worker 0 to all workers; see `Alone`."""
+        self._check_connection()
         return self._module.broadcast(item, 0)
 
     def check(self, stop=False):
-        """See `Alone`."""
+        """Check whether any worker wants to stop the training; see `Alone`."""
         return bool(self._state(np.array([0, stop, *NO_OPERATION], dtype=np.int64))[1])
 
     def fail(self, error):
-        """See `Alone`; the connection ends with the worker."""
+        """Do nothing, because the others notice that the connection ends; see `Alone`."""
 
     def joined(self, array, lengths):
-        """See `Several`; sums arrays of zeros with each worker's array at its position."""
+        """Sum arrays of zeros with each worker's array at its position; see `Several`."""
         if array.dtype == np.uint8:  # uint8 cannot be summed
             return self.joined(array.astype(np.int64), lengths).astype(np.uint8)
-        arrays = np.zeros((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
+        joined = np.zeros((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
         begin = lengths[: self.rank].sum()
-        arrays[begin : begin + len(array)] = array
-        return self._reduce(arrays, "sum")
+        joined[begin : begin + len(array)] = array
+        return self._reduce(joined, "sum")
 
     def _state(self, state):
         return self._reduce(state, "max", counted=False)
 
     def _reduce(self, array, operation, counted=True):
-        self._here()
-        self.n_sums += counted
-        self.n_bytes += array.nbytes * counted
+        """Sum an array over all workers, or take the maximum, in place."""
+        self._check_connection()
+        if counted:
+            self.n_sums += 1
+            self.n_bytes += array.nbytes
         if array.size:
             operator = self._module.Op.MAX if operation == "max" else self._module.Op.SUM
-            array[...] = self._module.allreduce(array, operator).reshape(
-                array.shape
-            )  # older versions return a flat array
+            result = self._module.allreduce(array, operator)
+            array[...] = result.reshape(array.shape)  # older versions return a flat array
         return array
 
-    def _here(self):
+    def _check_connection(self):
+        """Raise an error if the training was interrupted, or if this thread does not belong to the communicator."""
         if self._stopped and self._stopped():
             raise WorkerError("the training was interrupted")
         if self._module.get_world_size() != self.size:

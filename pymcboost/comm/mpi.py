@@ -16,13 +16,13 @@ from pymcboost.comm.several import NO_OPERATION, Several, operation
 LONGEST = 2000
 # While waiting, a worker polls this many times, and each time offers its core to others; then it sleeps between polls
 # for this many seconds. Workers that share cores sleep sooner, because the worker that they wait for needs the core.
-LOOKS = 2000
-LOOKS_SHARED = 1000
+POLLS = 2000
+POLLS_SHARED = 1000
 SLEEP = 2e-5
 
 
 # Windows has no such function.
-_offer = getattr(os, "sched_yield", lambda: None)
+_offer_core = getattr(os, "sched_yield", lambda: None)
 
 
 def _cores():
@@ -59,53 +59,54 @@ class MPIWorkers(Several):
         self.timeout = float(timeout)
         self.size = comm.Get_size()
         self.rank = comm.Get_rank()
-        near = comm.Split_type(MPI.COMM_TYPE_SHARED)
-        self.beside = near.Get_size()
-        near.Free()
-        self.n_sums = self.n_bytes = 0
+        same_machine = comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self.beside = same_machine.Get_size()
+        same_machine.Free()
+        self.n_sums = 0
+        self.n_bytes = 0
         self._failed = False
         self._interrupted = False
-        self._looks = LOOKS if self.beside <= _cores() else LOOKS_SHARED
+        self._n_polls = POLLS if self.beside <= _cores() else POLLS_SHARED
 
     def sum_scatter(self, array, lengths, sure=False):
-        """See `Alone`."""
+        """Sum an array over all workers, and give each worker one part of the result; see `Alone`."""
         if not sure:
             self.check_operation(operation("scattered sum", array.dtype, array.shape))
         self.n_sums += 1
         self.n_bytes += array.nbytes // 2
         counts = lengths * int(np.prod(array.shape[1:], dtype=np.int64))
-        share = np.empty_like(
-            array[: lengths[self.rank]]
-        )  # in place, MPICH 5.0.2 copies a part over itself
+        # Not in place, where MPICH 5.0.2 copies a part over itself.
+        share = np.empty_like(array[: lengths[self.rank]])
         self._wait(self._comm.Ireduce_scatter(array, share, counts, self._mpi.SUM))
         array[: len(share)] = share
         return array[: len(share)]
 
     def joined(self, array, lengths):
-        """See `Several`."""
+        """Concatenate the arrays of all workers; see `Several`."""
         joined = np.empty((lengths.sum(), *array.shape[1:]), dtype=array.dtype)
         counts = lengths * int(np.prod(array.shape[1:], dtype=np.int64))
         self._wait(self._comm.Iallgatherv(np.ascontiguousarray(array), [joined, counts]))
         return joined
 
     def gather(self, array, lengths, owner):
-        """See `Alone`."""
+        """Concatenate the arrays of all workers on the owner; see `Alone`."""
         self.check_operation(operation("collection", array.dtype, array.shape[1:]))
-        joined = np.empty(lengths.sum() if self.rank == owner else 0, dtype=array.dtype)
-        to = [joined, lengths] if self.rank == owner else None
-        self._wait(self._comm.Igatherv(array, to, root=owner))
+        is_owner = self.rank == owner
+        joined = np.empty(lengths.sum() if is_owner else 0, dtype=array.dtype)
+        target = [joined, lengths] if is_owner else None
+        self._wait(self._comm.Igatherv(array, target, root=owner))
         return joined
 
     def broadcast(self, item):
-        """See `Alone`."""
+        """Send an object from worker 0 to all workers; see `Alone`."""
         return self.exchange(item if self.rank == 0 else None)[0]
 
     def check(self, stop=False):
-        """See `Alone`."""
+        """Check whether any worker wants to stop the training; see `Alone`."""
         return bool(self._state(np.array([0, stop, *NO_OPERATION], dtype=np.int64))[1])
 
     def fail(self, error):
-        """See `Alone`."""
+        """Tell the other workers that this worker has failed; see `Alone`."""
         if self._failed:
             return
         self._interrupted = False
@@ -122,15 +123,12 @@ class MPIWorkers(Several):
     @contextmanager
     def hearing(self):
         """Context in which Ctrl-C is deferred: it is raised at the next exchange of states, or at the end."""
-        main = threading.current_thread() is threading.main_thread()
-        if (
-            self.size == 1
-            or not main
-            or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-        ):
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        has_own_handler = signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        if self.size == 1 or not in_main_thread or has_own_handler:
             yield
             return
-        signal.signal(signal.SIGINT, self._hear)
+        signal.signal(signal.SIGINT, self._defer)
         try:
             yield
         finally:
@@ -139,7 +137,8 @@ class MPIWorkers(Several):
             self._interrupted = False
             raise KeyboardInterrupt
 
-    def _hear(self, *_):
+    def _defer(self, *_):
+        """Note the first Ctrl-C, and raise the second."""
         if self._interrupted:
             self._failed = True  # the others are not notified
             raise KeyboardInterrupt
@@ -162,37 +161,38 @@ class MPIWorkers(Several):
             encoded = np.frombuffer(text.encode()[:LONGEST], dtype=np.uint8)
             words[: len(encoded)] = encoded
         self._wait(self._comm.Ibcast(words, root=rank))
-        told = words.tobytes().rstrip(b"\0").decode(errors="replace")
-        raise WorkerError(f"worker {rank} of {self.size} failed: {told}")
+        message = words.tobytes().rstrip(b"\0").decode(errors="replace")
+        raise WorkerError(f"worker {rank} of {self.size} failed: {message}")
 
-    def _mismatch(self, said):
+    def _mismatch(self, description):
         self._failed = True
-        return super()._mismatch(said)
+        return super()._mismatch(description)
 
     def _reduce(self, array, operation, counted=True):
-        self.n_sums += counted
-        self.n_bytes += array.nbytes * counted
-        self._wait(
-            self._comm.Iallreduce(
-                self._mpi.IN_PLACE, array, self._mpi.MAX if operation == "max" else self._mpi.SUM
-            )
-        )
+        """Sum an array over all workers, or take the maximum, in place."""
+        if counted:
+            self.n_sums += 1
+            self.n_bytes += array.nbytes
+        operator = self._mpi.MAX if operation == "max" else self._mpi.SUM
+        self._wait(self._comm.Iallreduce(self._mpi.IN_PLACE, array, operator))
         return array
 
     def _wait(self, request):
+        """Wait until an operation is done; Ctrl-C is deferred until then, unless it is pressed twice."""
         try:
-            self._look(request)
+            self._poll(request)
         except KeyboardInterrupt:
             if self._interrupted:
                 raise
             self._interrupted = True
-            self._look(request)
+            self._poll(request)
 
-    def _look(self, request):
-        for _ in range(self._looks):
+    def _poll(self, request):
+        """Poll until an operation is done; end all processes after the timeout."""
+        for _ in range(self._n_polls):
             if request.Test():
                 return
-            _offer()
+            _offer_core()
         end = time.monotonic() + self.timeout
         while not request.Test():
             if time.monotonic() > end:

@@ -39,10 +39,9 @@ def shares(sizes, n):
     sizes : array-like of int, the size of each item
     """
     ends = np.cumsum(sizes, dtype=np.int64)
-    owner = (
-        (2 * ends - sizes) * n // (2 * ends[-1])
-    )  # the part that contains the middle of the item
-    return np.searchsorted(owner, np.arange(n + 1))
+    # The part that contains the middle of the item.
+    part = (2 * ends - sizes) * n // (2 * ends[-1])
+    return np.searchsorted(part, np.arange(n + 1))
 
 
 def operation(name, dtype, shape):
@@ -53,20 +52,16 @@ def operation(name, dtype, shape):
 def caller():
     """The function outside of pymcboost.comm that called an operation."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
-        "pymcboost.comm"
-    ):
+    module = frame.f_globals.get("__name__", "?")
+    while frame.f_back is not None and module.startswith("pymcboost.comm"):
         frame = frame.f_back
-    return f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_name}"
+        module = frame.f_globals.get("__name__", "?")
+    return f"{module}.{frame.f_code.co_name}"
 
 
 def mismatch(operations):
     """The error if some workers perform another operation than the others."""
-    rank = next(
-        i
-        for i, operation_of_worker in enumerate(operations)
-        if operation_of_worker != operations[0]
-    )
+    rank = next(i for i, described in enumerate(operations) if described != operations[0])
     return WorkerError(
         f"the workers are out of step: worker 0 has the {operations[0]}, worker {rank} the "
         f"{operations[rank]}; all must perform the same operation on arrays of the same dtype "
@@ -76,7 +71,7 @@ def mismatch(operations):
 
 
 class Several:
-    """Methods of `Alone` that can be built from other methods.
+    """Base class of communicators for several workers: methods of `Alone` that can be built from other methods.
 
     A subclass defines ``_reduce(array, how, counted=True)`` for how = "sum" and "max", ``joined(array, lengths)`` and
     `check`. Every operation that is not ``sure`` starts with an exchange of state words, in which workers compare
@@ -91,47 +86,47 @@ class Several:
     scattered = 1 << 20
 
     def sum(self, array, sure=False):
-        """See `Alone`."""
+        """Sum an array over all workers, in place; see `Alone`."""
         if not sure:
             self.check_operation(operation("sum", array.dtype, array.shape))
         return self._reduce(array, "sum")
 
     def maximum(self, array):
-        """See `Alone`."""
+        """Compute the element-wise maximum of an array over all workers, in place; see `Alone`."""
         self.check_operation(operation("maximum", array.dtype, array.shape))
         return self._reduce(array, "max")
 
-    def check_operation(self, said):
+    def check_operation(self, description):
         """Check that all workers are about to do the same, and that none has failed; otherwise, all raise an error."""
-        number = crc32(said.encode())
+        number = crc32(description.encode())
         state = self._state(np.array([0, 0, number, -number], dtype=np.int64))
         if state[2] != -state[3]:
-            raise self._mismatch(said)
+            raise self._mismatch(description)
 
-    def _mismatch(self, said):
+    def _mismatch(self, description):
+        """Collect the operations of all workers; return the error that names them."""
         words = np.zeros((self.size, LONGEST_NAME), dtype=np.int64)
-        encoded = np.frombuffer(f"{said} in {caller()}".encode()[:LONGEST_NAME], dtype=np.uint8)
+        text = f"{description} in {caller()}".encode()[:LONGEST_NAME]
+        encoded = np.frombuffer(text, dtype=np.uint8)
         words[self.rank, : len(encoded)] = encoded
         words = self._reduce(words, "max", counted=False).astype(np.uint8)
         return mismatch([row.tobytes().rstrip(b"\0").decode(errors="replace") for row in words])
 
     def sum_scatter(self, array, lengths, sure=False):
-        """See `Alone`; takes this worker's part of the full sum."""
+        """Give each worker its part of the sum over all workers; see `Alone`."""
         begin = lengths[: self.rank].sum()
         n = lengths[self.rank]
         array[:n] = self.sum(array, sure)[begin : begin + n]
         return array[:n]
 
     def concatenate(self, array):
-        """See `Alone`."""
+        """Concatenate the arrays of all workers; see `Alone`."""
         self.check_operation(operation("concatenation", array.dtype, array.shape[1:]))
         return self.joined(array, lengths(self, len(array)))
 
     def exchange(self, item):
-        """See `Alone`."""
-        text = np.frombuffer(pickle.dumps(item), dtype=np.uint8)
-        size = lengths(self, len(text))
-        return [
-            pickle.loads(part.tobytes())
-            for part in np.split(self.joined(text, size), np.cumsum(size)[:-1])
-        ]
+        """Collect an object from every worker; see `Alone`."""
+        pickled = np.frombuffer(pickle.dumps(item), dtype=np.uint8)
+        size = lengths(self, len(pickled))
+        parts = np.split(self.joined(pickled, size), np.cumsum(size)[:-1])
+        return [pickle.loads(part.tobytes()) for part in parts]

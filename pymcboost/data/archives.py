@@ -45,6 +45,7 @@ class _Streams(io.RawIOBase):
         return True
 
     def readinto(self, view):
+        """Fill a part of a buffer; return the number of bytes, 0 at the end."""
         while len(view) and (not self._stream.eof or self._next_stream()):
             if self._stream.needs_input and not self._rest:
                 self._rest = self._file.read(BLOCK)
@@ -87,21 +88,14 @@ def other_format(start, name=None):
     """
     for magic, suffix in MAGIC.items():
         if start.startswith(magic):
-            by_hand = name in (None, "<stdin>")
-            remedy = (
-                "unpack it first, as with gzip -dc"
-                if by_hand
-                else f"its name must end with {suffix}"
-            )
+            remedy = f"its name must end with {suffix}"
+            if name in (None, "<stdin>"):
+                remedy = "unpack it first, as with gzip -dc"
             return f"this is compressed data; {remedy}"
-    return next(
-        (
-            f"this is {description}"
-            for magic, description in OTHER.items()
-            if start.startswith(magic)
-        ),
-        None,
-    )
+    for magic, description in OTHER.items():
+        if start.startswith(magic):
+            return f"this is {description}"
+    return None
 
 
 def open_text(path):
@@ -117,13 +111,10 @@ def open_text(path):
     suffix = suffix_of(name)
     if suffix == ".gz":
         return gzip.open(name, "rb"), name, 0, True
-    if suffix:
-        new = (
-            bz2.BZ2Decompressor
-            if suffix == ".bz2"
-            else partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)
-        )
-        return _Streams(name, new), name, 0, True
+    if suffix == ".bz2":
+        return _Streams(name, bz2.BZ2Decompressor), name, 0, True
+    if suffix == ".xz":
+        return _Streams(name, partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)), name, 0, True
     stream = open(name, "rb", buffering=0)
     return stream, name, os.fstat(stream.fileno()).st_size, True
 
@@ -158,7 +149,7 @@ def is_other_data(path):
     suffix = suffix_of(path)
     if not suffix or not os.path.isfile(path):
         return False
-    magic = next(magic for magic, own in MAGIC.items() if own == suffix)
+    magic = next(magic for magic, suffix_of_magic in MAGIC.items() if suffix_of_magic == suffix)
     with open(path, "rb") as file:
         start = file.read(len(magic))
     return not magic.startswith(start)
@@ -182,8 +173,8 @@ def packed_text(file, path):
         raw = stack.enter_context(open(file, "wb", closefd=False))
         if suffix == ".gz":  # no name or time in the header
             raw = stack.enter_context(gzip.GzipFile("", "wb", 9, raw, mtime=0))
-        elif suffix:
-            raw = stack.enter_context(
-                (bz2.BZ2File if suffix == ".bz2" else lzma.LZMAFile)(raw, "wb")
-            )
+        elif suffix == ".bz2":
+            raw = stack.enter_context(bz2.BZ2File(raw, "wb"))
+        elif suffix == ".xz":
+            raw = stack.enter_context(lzma.LZMAFile(raw, "wb"))
         yield stack.enter_context(io.TextIOWrapper(raw, "ascii", newline="\n"))

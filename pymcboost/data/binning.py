@@ -74,11 +74,14 @@ class Bins:
         for f in np.flatnonzero((is_bin & (counts == 0)).any(axis=1)).tolist():
             n = self.n_bins[f]
             occupied = np.flatnonzero(counts[f, :n])
-            new = np.zeros(n + 1, dtype=codes.dtype)
-            new[occupied] = np.arange(len(occupied))
-            new[n] = len(occupied)
-            codes[f], mode[f], n_bins[f] = new[codes[f]], new[mode[f]], len(occupied)
-            low[f], high[f] = low[f][occupied], high[f][occupied]
+            new_bin = np.zeros(n + 1, dtype=codes.dtype)
+            new_bin[occupied] = np.arange(len(occupied))
+            new_bin[n] = len(occupied)
+            codes[f] = new_bin[codes[f]]
+            mode[f] = new_bin[mode[f]]
+            n_bins[f] = len(occupied)
+            low[f] = low[f][occupied]
+            high[f] = high[f][occupied]
             cuts[f] = cuts_between(low[f], high[f])
             if f in levels:
                 levels[f] = levels[f][occupied]
@@ -104,24 +107,27 @@ class Bins:
         low = [*self.low]
         high = [*self.high]
         n_bins = self.n_bins.copy()
-        most = int(n_bins.max(initial=0)) + 1
-        mass = np.array([np.bincount(column, weight, most) for column in codes]).reshape(
-            len(codes), most
-        )
+        shape = len(codes), int(n_bins.max(initial=0)) + 1
+        mass = np.zeros(shape)
+        for f, column in enumerate(codes):
+            mass[f] = np.bincount(column, weight, shape[1])
         comm.sum(mass)
         for f in np.flatnonzero(n_bins > 1).tolist():
             n = n_bins[f]
             left = np.cumsum(mass[f, :n])
             kept = np.flatnonzero((left[:-1] >= least) & (left[-1] - left[:-1] >= least))
             if len(kept) < n - 1:
-                new = np.append(np.searchsorted(kept, np.arange(n)), len(kept) + 1).astype(
-                    codes.dtype
-                )
-                codes[f], cuts[f], n_bins[f] = new[codes[f]], cuts[f][kept], len(kept) + 1
-                low[f], high[f] = low[f][np.append(0, kept + 1)], high[f][np.append(kept, n - 1)]
-        counts = comm.sum(
-            np.array([np.bincount(column, minlength=most) for column in codes]).reshape(mass.shape)
-        )
+                new_bin = np.searchsorted(kept, np.arange(n))
+                new_bin = np.append(new_bin, len(kept) + 1).astype(codes.dtype)
+                codes[f] = new_bin[codes[f]]
+                cuts[f] = cuts[f][kept]
+                n_bins[f] = len(kept) + 1
+                low[f] = low[f][np.append(0, kept + 1)]
+                high[f] = high[f][np.append(kept, n - 1)]
+        counts = np.zeros(shape, dtype=np.int64)
+        for f, column in enumerate(codes):
+            counts[f] = np.bincount(column, minlength=shape[1])
+        comm.sum(counts)
         mode = counts.argmax(axis=1).astype(np.int32)
         mode_rows = counts.max(axis=1)
         return replace(
@@ -215,19 +221,14 @@ def bin_dense(data, max_bins, n_threads):
     m = data.n_rows
     d = data.n_features
     codes = aligned_zeros((d, m), np.uint8)
-    low, high = (
-        np.empty((d, MOST_CODES), dtype=np.float32),
-        np.empty((d, MOST_CODES), dtype=np.float32),
-    )
-    n_bins, mode = np.empty(d, dtype=np.int32), np.empty(d, dtype=np.int32)
-    distinct, missing, mode_rows, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
-    first = data.weight[0]
-    uniform = bool((data.weight == first).all())
-    weight, least = (
-        (data.weight[:0], data.least_weight / first)
-        if uniform
-        else (data.weight, data.least_weight)
-    )
+    low, high = np.empty((2, d, MOST_CODES), dtype=np.float32)
+    n_bins, mode = np.empty((2, d), dtype=np.int32)
+    distinct, missing, mode_rows, bad = np.empty((4, d), dtype=np.int64)
+    weight = data.weight
+    least = data.least_weight
+    if (weight == weight[0]).all():  # the kernel counts rows
+        least /= weight[0]
+        weight = weight[:0]
     _bins.bin_columns(
         X,
         data.rows,
@@ -246,26 +247,40 @@ def bin_dense(data, max_bins, n_threads):
         n_threads,
     )
     data.refuse_infinite(bad)
-    low, high = ([ends[f, : n_bins[f]] for f in range(d)] for ends in (low, high))
+    low = [low[f, : n_bins[f]] for f in range(d)]
+    high = [high[f, : n_bins[f]] for f in range(d)]
     cuts = [cuts_between(*ends) for ends in zip(low, high, strict=True)]
-    return Bins(codes, cuts, low, high, n_bins, distinct, missing, mode, mode_rows)
+    return Bins(
+        codes,
+        cuts,
+        low,
+        high=high,
+        n_bins=n_bins,
+        distinct=distinct,
+        missing=missing,
+        mode=mode,
+        mode_rows=mode_rows,
+    )
 
 
 def bin_exactly(data, bins, columns, n_threads):
     """Give each distinct value of these columns its own bin; codes then take two bytes."""
     codes = aligned_zeros(bins.codes.shape, np.uint16)
+    codes[:] = bins.codes
     cuts = list(bins.cuts)
     n_bins = bins.n_bins.copy()
-    low, high = list(bins.low), list(bins.high)
-    codes[:] = bins.codes
+    low = list(bins.low)
+    high = list(bins.high)
     for f in columns:
         presorted = sort_dense(data, np.array([f]), 0.0, n_threads)
-        ends = presorted.order < 0
-        codes[f, np.where(ends, ~presorted.order, presorted.order)] = np.cumsum(ends) - ends
-        (cuts[f],) = presorted.cuts
+        is_end = presorted.order < 0  # the last row of a value is stored as ~row
+        rows = np.where(is_end, ~presorted.order, presorted.order)
+        codes[f, rows] = np.cumsum(is_end) - is_end
+        cuts[f] = presorted.cuts[0]
         n_bins[f] = len(cuts[f]) + 1
         value = np.unique(np.asarray(data.X[data.rows, f], dtype=np.float32))
-        low[f] = high[f] = value[~np.isnan(value)]
+        low[f] = value[~np.isnan(value)]
+        high[f] = low[f]
     return replace(bins, codes=codes, cuts=cuts, low=low, high=high, n_bins=n_bins)
 
 
@@ -275,7 +290,7 @@ def sort_dense(data, columns, least, n_threads):
     c = len(columns)
     order = np.empty((c, m), dtype=np.int32)
     cuts = np.empty((c, m), dtype=np.float32)
-    n_cuts, n_missing = np.empty(c, dtype=np.int64), np.empty(c, dtype=np.int64)
+    n_cuts, n_missing = np.empty((2, c), dtype=np.int64)
     _bins.sort_columns(
         data.X,
         data.rows,
@@ -302,7 +317,7 @@ def sort_sparse(data, least, n_threads):
     nnz = columns.nnz
     order = np.empty(nnz, dtype=np.int32)
     cuts = np.empty(nnz + d, dtype=np.float32)
-    n_cuts, n_missing, default_at, bad = (np.empty(d, dtype=np.int64) for _ in range(4))
+    n_cuts, n_missing, default_at, bad = np.empty((4, d), dtype=np.int64)
     ptr = columns.indptr.astype(np.int64)
     _bins.sort_sparse_columns(
         ptr,
@@ -364,16 +379,17 @@ def bin_sparse(data, max_bins, n_threads):
     default_at = presorted.default_at
     cuts = [*presorted.cuts]
     d = len(feature)
-    ends = order < 0
+    is_end = order < 0  # the last row of a value is stored as ~row
     column = np.repeat(np.arange(d), np.diff(ptr))
     place = np.arange(len(order)) - ptr[column]
-    runs = np.concatenate(([0], np.cumsum(ends)))
-    bins = runs[:-1] - runs[ptr[column]]
+    n_ended = np.concatenate(([0], np.cumsum(is_end)))  # values that end before each entry
+    bins = n_ended[:-1] - n_ended[ptr[column]]
     bins += (default_at[column] >= 0) & (place >= default_at[column])
     missing_entry = place >= (np.diff(ptr) - presorted.n_missing)[column]
     n_bins = presorted.cuts.count + 1
-    before = np.where(default_at >= 0, ptr[:-1] + np.maximum(default_at, 0), ptr[:-1])
-    mode = np.where(default_at >= 0, runs[before] - runs[ptr[:-1]], 0)
+    # The mode is the bin of the unlisted rows, if there are any.
+    first_above = ptr[:-1] + np.maximum(default_at, 0)
+    mode = np.where(default_at >= 0, n_ended[first_above] - n_ended[ptr[:-1]], 0)
     lossy = n_bins > max_bins if data.dtype == np.float32 else np.zeros(d, dtype=bool)
     for f in np.flatnonzero(lossy):
         part = slice(ptr[f], ptr[f + 1])
@@ -383,7 +399,7 @@ def bin_sparse(data, max_bins, n_threads):
         )
         n_bins[f] = len(cuts[f]) + 1
     bins[missing_entry] = n_bins[column[missing_entry]]
-    row = np.where(ends, ~order, order)
+    row = np.where(is_end, ~order, order)
     outside = bins != mode[column]
     return SparseBins(
         feature,

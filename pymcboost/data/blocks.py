@@ -60,9 +60,8 @@ class Blocks:
 
     def read(self):
         """Start one pass over the blocks."""
-        return _Reading(
-            self.source() if callable(self.source) else self.source, self.categorical_features
-        )
+        source = self.source() if callable(self.source) else self.source
+        return _Reading(source, self.categorical_features)
 
     def read_again(self, first):
         """Make another pass; raise an error at its end if the rows differ from the ``first`` pass."""
@@ -160,16 +159,20 @@ def _read_first(first, comm):
         if not _is_numbered(comm):
             sample.add(X)
     if first.n_features is None or (comm.size == 1 and not first.n_rows):
-        remedy = (
-            "; a worker without rows must give an empty block with the columns of the others"
-            if comm.size > 1
-            else ""
-        )
+        remedy = ""
+        if comm.size > 1:
+            remedy = (
+                "; a worker without rows must give an empty block with the columns of the others"
+            )
         raise ValueError(f"from_blocks: the blocks have no rows{remedy}")
     y = joined(labels) if labels else first.no_labels
-    weight = np.concatenate([np.zeros(0), *weights]) if first.weighted else None
-    none = first.no_scores
-    return y, weight, None if none is None else np.concatenate([none, *scores]), sample
+    weight = None
+    if first.weighted:
+        weight = np.concatenate([np.zeros(0), *weights])
+    init_score = None
+    if first.no_scores is not None:
+        init_score = np.concatenate([first.no_scores, *scores])
+    return y, weight, init_score, sample
 
 
 def _is_numbered(comm):
@@ -206,7 +209,7 @@ class Sample:
         self._parts.append(X)
         self._places.append(np.arange(self._n_rows, self._n_rows + len(X)))
         self._n_rows += len(X)
-        self._drop(slice(-1, None))
+        self._drop([len(self._parts) - 1])
         while self._size() > most_rows(X.shape[1]):
             self._halve()
 
@@ -218,10 +221,10 @@ class Sample:
         while comm.sum(np.array([self._size()]))[0] > most_rows(n_features):
             self._halve()
         self.has_all = not self._halvings
-        none = np.zeros((0, n_features), dtype=np.float32), np.zeros(0, dtype=np.int64)
-        values = np.concatenate([none[0], *self._parts])
-        self.places = np.concatenate([none[1], *self._places])
-        self._parts = self._places = []
+        values = np.concatenate([np.zeros((0, n_features), dtype=np.float32), *self._parts])
+        self.places = np.concatenate([np.zeros(0, dtype=np.int64), *self._places])
+        self._parts = []
+        self._places = []
         return values
 
     def _size(self):
@@ -229,16 +232,19 @@ class Sample:
 
     def _halve(self):
         self._halvings += 1
-        self._drop(slice(None))
+        self._drop(range(len(self._parts)))
 
     def _drop(self, parts):
         """Keep the rows of these parts whose scrambled numbers are small enough."""
-        for part in range(len(self._parts))[parts]:
-            X, places = self._parts[part], self._places[part]
+        for part in parts:
+            X = self._parts[part]
+            places = self._places[part]
             if self._halvings:
                 number = places if self._number is None else self._number[places]
-                taken = scrambled(number, SEED) < np.uint64(1) << np.uint64(64 - self._halvings)
-                X, places = X[taken], places[taken]
+                limit = np.uint64(1) << np.uint64(64 - self._halvings)
+                is_taken = scrambled(number, SEED) < limit
+                X = X[is_taken]
+                places = places[is_taken]
             self._parts[part] = X.copy()
             self._places[part] = places
 
@@ -252,9 +258,8 @@ def _categories(levels, first):
     """`Categories` of the requested columns, from the codes that occur in the blocks."""
     if not levels:
         return None
-    example = np.full(
-        (max([1, *map(len, levels.values())]), first.n_features), np.nan, dtype=np.float32
-    )
+    most_levels = max([1, *map(len, levels.values())])
+    example = np.full((most_levels, first.n_features), np.nan, dtype=np.float32)
     for f, codes in levels.items():
         example[: len(codes), f] = codes
     return find_categories(sorted(levels), example)
@@ -263,16 +268,17 @@ def _categories(levels, first):
 def _bins_of_sample(values, weight, max_bins, levels, comm, n_threads):
     """`Bins` of the sampled rows; categorical columns have a bin for every level."""
     rows = np.flatnonzero(weight > 0)
-    bins = bin_rows(
-        WeightedRows(values, rows, weight[rows], comm=comm, exact=True), max_bins, n_threads
-    )
+    sample = WeightedRows(values, rows, weight[rows], comm=comm, exact=True)
+    bins = bin_rows(sample, max_bins, n_threads)
     low = [*bins.low]
     high = [*bins.high]
     n_bins = np.maximum(bins.n_bins, 1)
     for f in np.flatnonzero(bins.n_bins == 0).tolist():  # all values in the sample are missing
-        low[f] = high[f] = np.zeros(1, dtype=np.float32)
+        low[f] = np.zeros(1, dtype=np.float32)
+        high[f] = low[f]
     for f, codes in levels.items():
-        low[f] = high[f] = codes.astype(np.float32)
+        low[f] = codes.astype(np.float32)
+        high[f] = low[f]
         n_bins[f] = max(1, len(codes))
     cuts = [cuts_between(*ends) for ends in zip(low, high, strict=True)]
     levels = {f: codes.astype(np.int64) for f, codes in levels.items()}
@@ -322,7 +328,7 @@ class _Reading:
 
     def __init__(self, source, categorical_features):
         self.source = source
-        self.wanted = categorical_features
+        self.categorical_features = categorical_features
         self.levels = {}
         if not isinstance(source, Iterable) and not hasattr(source, "__getitem__"):
             raise TypeError(
@@ -358,6 +364,7 @@ class _Reading:
                 raise ValueError(f"block {number}: {error}") from error
 
     def _pieces(self, block):
+        """Check a block, and yield it in pieces."""
         X, y, weight, init_score = self._parts(block)
         step = max(1, len(y)) if names_of(X) else max(1, PIECE // max(1, 8 * X.shape[1]))
         for begin in range(0, len(y), step):
@@ -366,7 +373,8 @@ class _Reading:
             arrays = (
                 values,
                 y[rows],
-                *(None if of is None else of[rows] for of in (weight, init_score)),
+                None if weight is None else weight[rows],
+                None if init_score is None else init_score[rows],
             )
             for i, array in enumerate(arrays):
                 if array is not None:
@@ -403,40 +411,28 @@ class _Reading:
         X = self._columns(X)
         y, y_kind = _labels(y)
         weight = None if weight is None else np.asarray(weight, dtype=np.float64)
-        if (
-            y.ndim not in (1, 2)
-            or len(y) != len(X)
-            or (weight is not None and weight.shape != (len(X),))
-        ):
-            sizes = [len(X), *(part.shape for part in (y, weight) if part is not None)]
-            raise ValueError(
-                f"X has {sizes[0]} rows, but y and the weights have shapes {sizes[1:]}"
-            )
+        init_score = None if init_score is None else _init_scores(init_score, len(X))
+        y_fits = y.ndim in (1, 2) and len(y) == len(X)
+        if not y_fits or (weight is not None and weight.shape != (len(X),)):
+            shapes = [y.shape] if weight is None else [y.shape, weight.shape]
+            raise ValueError(f"X has {len(X)} rows, but y and the weights have shapes {shapes}")
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise ValueError("y holds NaN or an infinite value; leave out these rows")
-        if init_score is not None:
-            init_score = np.asarray(init_score)
-            init_score = (
-                init_score if init_score.dtype == np.float32 else init_score.astype(np.float64)
-            )
-            if init_score.ndim not in (1, 2) or len(init_score) != len(X):
-                raise ValueError(
-                    f"X has {len(X)} rows, but init_score has shape {init_score.shape}"
-                )
         self.weighted = weight is not None
         self.no_labels = y[:0].copy()
         self.no_scores = None if init_score is None else init_score[:0].copy()
-        of_row = None if init_score is None else math.prod(init_score.shape[1:])
-        self._alike(
-            "scores",
-            "no init_score" if of_row is None else f"an init_score of {of_row} numbers a row",
-        )
+        scores_kind = "no init_score"
+        if init_score is not None:
+            per_row = math.prod(init_score.shape[1:])
+            scores_kind = f"an init_score of {per_row} numbers a row"
+        self._alike("scores", scores_kind)
         self._alike("weights", "sample_weight" if self.weighted else "no sample_weight")
         if len(y):
             self._alike("y", y_kind)
         return X, y, weight, init_score
 
     def _alike(self, part_name, kind):
+        """Refuse a part of a block that is of another kind than in the first block."""
         first = self.kinds.setdefault(part_name, kind)
         if first != kind:
             raise ValueError(
@@ -460,12 +456,7 @@ class _Reading:
         if len(X.shape) != 2:
             raise ValueError(f"X must be two-dimensional, but has shape {X.shape}")
         if self.n_features is None:
-            self.n_features = X.shape[1]
-            self.names = names
-            self.has_missing = np.zeros(X.shape[1], dtype=bool)
-            if self.wanted is not None:
-                columns = columns_of(self.wanted, X, X.shape[1], frame=is_frame(X))
-                self.levels = {f: np.zeros(0, dtype=np.float32) for f in columns.tolist()}
+            self._begin_with(X, names)
         if (names is None) != (self.names is None):
             raise ValueError(
                 "X is a data frame in some blocks and an array in others; use one type for all"
@@ -476,14 +467,22 @@ class _Reading:
                 f"X has {X.shape[1]} columns, but the first block has {self.n_features}"
             )
         if self.head is None or not len(self.head):
-            self.head = (
-                X.iloc[:1].copy()
-                if hasattr(X, "iloc")
-                else np.array(X[:1])
-                if names is None
-                else X[:1]
-            )
+            if hasattr(X, "iloc"):
+                self.head = X.iloc[:1].copy()
+            elif names is None:
+                self.head = np.array(X[:1])
+            else:
+                self.head = X[:1]
         return X
+
+    def _begin_with(self, X, names):
+        """Take the number and names of the columns, and the categorical ones, from the first block."""
+        self.n_features = X.shape[1]
+        self.names = names
+        self.has_missing = np.zeros(X.shape[1], dtype=bool)
+        if self.categorical_features is not None:
+            columns = columns_of(self.categorical_features, X, X.shape[1], frame=is_frame(X))
+            self.levels = {f: np.zeros(0, dtype=np.float32) for f in columns.tolist()}
 
     def _values(self, X):
         """Convert a block to float32; refuse anything that is not a number."""
@@ -491,12 +490,10 @@ class _Reading:
             values = np.asarray(X)
             if values.dtype.kind not in "biufO":
                 raise ValueError(f"X must hold numbers, not {values.dtype}")
-            if values.dtype.kind == "O":
-                values = (
-                    X.to_numpy(np.float64, na_value=np.nan)
-                    if hasattr(X, "iloc")
-                    else values.astype(np.float64)
-                )
+            if values.dtype.kind == "O" and hasattr(X, "iloc"):
+                values = X.to_numpy(np.float64, na_value=np.nan)
+            elif values.dtype.kind == "O":
+                values = values.astype(np.float64)
         except (ValueError, TypeError, OverflowError) as error:
             raise ValueError(wrong_value(X) or error) from error
         with np.errstate(over="ignore"):
@@ -513,6 +510,16 @@ class _Reading:
         return values
 
 
+def _init_scores(init_score, n_rows):
+    """Initial scores of a block as float32 or float64, (n,) or (n, K)."""
+    scores = np.asarray(init_score)
+    if scores.dtype != np.float32:
+        scores = scores.astype(np.float64)
+    if scores.ndim not in (1, 2) or len(scores) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, but init_score has shape {scores.shape}")
+    return scores
+
+
 def _labels(y):
     """Labels of a block as an array with one element per row, and their kind in words."""
     if is_lists_of_labels(y):
@@ -521,10 +528,10 @@ def _labels(y):
     if y.ndim == 2 and y.shape[1] != 1:
         return y, f"an indicator of {y.shape[1]} columns"
     y = y.ravel() if y.ndim == 2 else y
-    text = y.dtype.kind in "SU" or (
-        y.dtype.kind == "O" and any(isinstance(label, str) for label in y.flat)
-    )
-    return y, "labels of text" if text else "labels that are numbers"
+    is_text = y.dtype.kind in "SU"
+    if y.dtype.kind == "O":
+        is_text = any(isinstance(label, str) for label in y.flat)
+    return y, "labels of text" if is_text else "labels that are numbers"
 
 
 def _bytes(array):

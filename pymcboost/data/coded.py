@@ -88,7 +88,7 @@ def scores_of(score, X, rows):
 
 
 class ScoresInPieces:
-    """Like `scores_of`, but computes slices of the rows on demand, because all of them may take gigabytes."""
+    """Scores of rows, computed for a slice of the rows on demand, because all of them may take gigabytes."""
 
     def __init__(self, score, X, rows):
         self._score = score

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pymcboost.data.binning import MOST_CODES, Bins, filled, steps_of_merge
-from pymcboost.data.divided import cuts_of, first_of_runs
+from pymcboost.data.divided import cuts_of, first_of_runs, has_equal_weights
 
 # Number of distinct values of all workers in a message, unless a single column has more.
 BLOCK_VALUES = 1 << 21
@@ -77,9 +77,8 @@ class ListedBins:
 def list_bins(data, max_bins):
     """`ListedBins` of sparse ``data`` (`TrainingRows`), with the same cuts as for the same rows in dense form."""
     feature, place, entries = _columns(data)
-    comm = data.comm
     d = len(feature)
-    uniform = comm.maximum(np.array([int((data.weight != 1).any())]))[0] == 0
+    uniform = has_equal_weights(data)
     sums = np.ones((entries.nnz, 1 if uniform else 2))
     if not uniform:
         sums[:, 1] = data.weight[entries.indices]
@@ -91,20 +90,22 @@ def list_bins(data, max_bins):
         value = listed_values[:, 1].astype(np.float32)
         count = listed_values[:, 2]
         mass = listed_values[:, -1].copy()
-        rest = data.total_rows - count.sum()
-        if rest:
+        n_unlisted = data.total_rows - count.sum()
+        if n_unlisted:
             place_of_zero = np.searchsorted(value, 0)
             value = np.insert(value, place_of_zero, 0)
-            count = np.insert(count, place_of_zero, rest)
-            mass = (
-                count if uniform else np.insert(mass, place_of_zero, data.total_weight - mass.sum())
-            )
+            count = np.insert(count, place_of_zero, n_unlisted)
+            if uniform:
+                mass = count
+            else:
+                mass = np.insert(mass, place_of_zero, data.total_weight - mass.sum())
         cuts.append(cuts_of(value, mass, max_bins, least=data.least_weight))
-        gone = np.isnan(value)
-        missing[f], weight[f] = count[gone].sum(), mass[gone].sum()
-        code = np.where(gone, len(cuts[f]) + 1, np.searchsorted(cuts[f], value))
+        is_missing = np.isnan(value)
+        missing[f] = count[is_missing].sum()
+        weight[f] = mass[is_missing].sum()
+        code = np.where(is_missing, len(cuts[f]) + 1, np.searchsorted(cuts[f], value))
         rows = np.bincount(code, count)
-        usual[f] = np.searchsorted(cuts[f], 0) if rest else rows.argmax()
+        usual[f] = np.searchsorted(cuts[f], 0) if n_unlisted else rows.argmax()
         usual_rows[f] = rows[usual[f]]
     entry_bins = list(_bins_of_entries(place, entries, cuts))
     return ListedBins(
@@ -141,9 +142,8 @@ def _refuse_infinite(data, feature, entries):
     infinite = np.flatnonzero(np.isinf(entries.data))
     if len(infinite):
         bad = np.full(len(feature), -1, dtype=np.int64)
-        bad[np.searchsorted(entries.indptr, infinite[0], side="right") - 1] = entries.indices[
-            infinite[0]
-        ]
+        column = np.searchsorted(entries.indptr, infinite[0], side="right") - 1
+        bad[column] = entries.indices[infinite[0]]
         data.refuse_infinite(bad, feature)
 
 
@@ -179,12 +179,11 @@ def _all_cuts(data, listed, d, max_bins):
     missing = np.zeros(d, dtype=np.int64)
     mode = np.zeros(d, dtype=np.int32)
     for f, listed_values in enumerate(_of_all(data, listed, d)):
-        gone = np.isnan(listed_values[:, 1])
-        missing[f] = listed_values[gone, 2].sum()
+        is_missing = np.isnan(listed_values[:, 1])
+        missing[f] = listed_values[is_missing, 2].sum()
+        has_unlisted = listed_values[:, 2].sum() < data.total_rows
         most = max_bins if data.dtype == np.float32 else None
-        column_cuts, mode[f] = _cuts(
-            listed_values[~gone, 1:], listed_values[:, 2].sum() < data.total_rows, most
-        )
+        column_cuts, mode[f] = _cuts(listed_values[~is_missing, 1:], has_unlisted, most)
         cuts.append(column_cuts)
     return cuts, missing, mode
 
@@ -195,25 +194,25 @@ def _of_all(data, listed, d):
     size = comm.sum(np.bincount(listed[:, 0].astype(np.int64), minlength=d).astype(np.int64))
     for begin, end in _blocks(size):
         low, high = np.searchsorted(listed[:, 0], (begin, end))
-        every = listed[low:high]
+        block = listed[low:high]
         if comm.size > 1:
-            every = comm.concatenate(np.ascontiguousarray(every).ravel()).reshape(
-                -1, listed.shape[1]
-            )
-            every = _counts(every[:, 0], every[:, 1], every[:, 2:])
-        first_row = np.searchsorted(every[:, 0], np.arange(begin, end + 1))
+            block = comm.concatenate(np.ascontiguousarray(block).ravel())
+            block = block.reshape(-1, listed.shape[1])
+            block = _counts(block[:, 0], block[:, 1], block[:, 2:])
+        first_row = np.searchsorted(block[:, 0], np.arange(begin, end + 1))
         for f in range(begin, end):
-            yield every[first_row[f - begin] : first_row[f - begin + 1]]
+            yield block[first_row[f - begin] : first_row[f - begin + 1]]
 
 
-def _cuts(listed, is_zero_there, max_bins):
+def _cuts(listed, has_unlisted, max_bins):
     """Cuts of a column with these values and counts (n, 2), and the bin of 0 if some rows have no entry, else 0."""
     value = listed[:, 0].astype(np.float32)
     count = listed[:, 1].astype(np.int64)
     mode = 0
-    if is_zero_there:
+    if has_unlisted:
         mode = int(np.searchsorted(value, 0))
-        value, count = np.insert(value, mode, 0), np.insert(count, mode, 0)
+        value = np.insert(value, mode, 0)
+        count = np.insert(count, mode, 0)
     if len(value) < 2:
         return np.zeros(0, dtype=np.float32), mode
     cuts = cuts_of(value, np.ones(len(value)), None, least=0.0)

@@ -18,7 +18,8 @@ COMPARED_ROWS = 1024
 # Number of stored entries of sparse X that are compared.
 COMPARED_ENTRIES = 1 << 16
 # Relative differences: below NOISE, float64 itself has rounded; above CLOSE, float32 separates values well.
-NOISE, CLOSE = 2.0**-42, 2.0**-10
+NOISE = 2.0**-42
+CLOSE = 2.0**-10
 # Share of the distinct values of a column that may become equal without a warning.
 HARMLESS = 1 / 16
 # From COARSE on, float32 misses whole numbers. A float32 column has been rounded if more than the share NEIGHBOURS of
@@ -48,9 +49,7 @@ def warn_of_merged_values(X, names=None):
     names : list of str, optional
         Of the columns.
     """
-    merged = sorted(
-        merged_columns(X), key=lambda merged_column: merged_column.n_left - merged_column.n_distinct
-    )
+    merged = sorted(merged_columns(X), key=lambda column: column.n_left - column.n_distinct)
     if not merged:
         return
     rounded_before = getattr(X, "dtype", None) == np.float32
@@ -112,10 +111,10 @@ def _constant_near(low, high):
 
 def _close_columns(X):
     """Yield (column, sorted finite values of a sample) for the columns in which adjacent rows have close values."""
-    few = _rows_of(X, SCREENED_ROWS)
+    screened = _rows_of(X, SCREENED_ROWS)
     with np.errstate(invalid="ignore", over="ignore"):
-        step = np.abs(np.diff(few, axis=0))
-        size = np.abs(few[1:])
+        step = np.abs(np.diff(screened, axis=0))
+        size = np.abs(screened[1:])
         is_close = (step > NOISE * size) & (step < CLOSE * size)
     columns = np.flatnonzero(is_close.sum(axis=0) > HARMLESS * (step > 0).sum(axis=0))
     if not len(columns):
@@ -131,17 +130,18 @@ def _entries_by_column(X):
     X = X if X.format in ("csr", "csc") else X.tocsr()
     entries = _spread(len(X.data), COMPARED_ENTRIES)
     values = X.data[entries].astype(np.float64)
-    column = (
-        X.indices[entries]
-        if X.format == "csr"
-        else np.searchsorted(X.indptr, entries, side="right") - 1
-    )
+    if X.format == "csr":
+        column = X.indices[entries]
+    else:
+        column = np.searchsorted(X.indptr, entries, side="right") - 1
     is_finite = np.isfinite(values)
     if not is_finite.any():
         return
-    column, values = column[is_finite], values[is_finite]
+    column = column[is_finite]
+    values = values[is_finite]
     order = np.lexsort((values, column))
-    column, values = column[order], values[order]
+    column = column[order]
+    values = values[order]
     begin = np.flatnonzero(np.diff(column, prepend=-1))
     with np.errstate(over="ignore"):
         is_close = np.diff(values) < CLOSE * np.abs(values[1:])

@@ -30,14 +30,18 @@ def layout(n_columns):
     return lanes, -(-n_columns // lanes)
 
 
+def with_missing_threshold(cuts, has_missing):
+    """Cuts of a column; with missing values, also the largest threshold, which splits them from all others."""
+    return np.append(cuts, LARGEST_THRESHOLD) if has_missing else cuts
+
+
 def by_class(y, weight):
     """Rows with positive weight, in the order of their class codes: int64 (m,)."""
     rows = np.flatnonzero(weight > 0)
     classes = y[rows]
     if classes.max(initial=0) < 1 << 16:
-        classes = classes.astype(
-            np.uint16
-        )  # NumPy sorts 16-bit integers by digits, several times as fast
+        # NumPy sorts 16-bit integers by digits, several times as fast.
+        classes = classes.astype(np.uint16)
     return rows[np.argsort(classes, kind="stable")].astype(np.int64, copy=False)
 
 
@@ -68,9 +72,10 @@ class WeightedRows:
         self.n_rows = len(rows)
         self.n_features = X.shape[1]
         self.total_rows = int(comm.sum(np.array([self.n_rows]))[0])
-        self.weight, self.weight_unit = (
-            _moderate_all(weight, comm, self.total_rows) if exact else _moderate(weight)
-        )
+        if exact:
+            self.weight, self.weight_unit = _moderate_all(weight, comm, self.total_rows)
+        else:
+            self.weight, self.weight_unit = _moderate(weight)
 
     def refuse_large(self, needed, task):
         """Raise an error, before anything large is allocated, if the columns would temporarily need too many bytes."""
@@ -168,10 +173,7 @@ class TrainingRows(WeightedRows):
         task = f"training on {X.shape[0]} rows, {X.shape[1]} features and {n_classes} classes"
         self.refuse_large(self.store_bytes(X, n_threads), task)
         self.total_weight = float(comm.sum(self.weight.sum(keepdims=True))[0])
-        ends = comm.maximum(
-            np.array([(-self.weight).max(initial=-np.inf), self.weight.max(initial=-np.inf)])
-        )
-        self.weight_ends = -float(ends[0]), float(ends[1])
+        self.weight_ends = _least_and_largest(self.weight, comm)
         # The tiny deduction prevents rounding of the sums from refusing a split that is just allowed.
         self.least_weight = min_weight_fraction_leaf * self.total_weight * (1 - 1e-9)
 
@@ -232,9 +234,7 @@ def _moderate(weight):
 
 def _moderate_all(weight, comm, n):
     """Apply `_moderate` to the n weights of all workers, on a grid that makes their sums exact."""
-    ends = comm.maximum(np.array([weight.max(initial=-np.inf), (-weight).max(initial=-np.inf)]))
-    largest = float(ends[0])
-    least = -float(ends[1])
+    least, largest = _least_and_largest(weight, comm)
     if least == largest and np.isfinite(least):
         return np.ones(len(weight)), _inverse(least)
     first = int(np.frexp(_finite(largest))[1])
@@ -243,6 +243,13 @@ def _moderate_all(weight, comm, n):
     exponent = int(np.frexp(mean)[1]) + first
     moved = 0 if -10 <= exponent <= 10 else exponent
     return np.ldexp(weight, first - moved), _inverse(1.0, moved)
+
+
+def _least_and_largest(weight, comm):
+    """Least and largest weight of all workers."""
+    ends = np.array([(-weight).max(initial=-np.inf), weight.max(initial=-np.inf)])
+    ends = comm.maximum(ends)
+    return -float(ends[0]), float(ends[1])
 
 
 def _finite(size):

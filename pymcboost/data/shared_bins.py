@@ -100,8 +100,10 @@ class SharedBins:
                 self._make(known_rows)
 
     def _make(self, known_rows):
+        """Bin all rows with positive weight; see `make`."""
         rows = by_class(self._y, self._weight)
-        rows = known_rows if np.array_equal(rows, known_rows) else rows
+        if np.array_equal(rows, known_rows):  # one array instead of two
+            rows = known_rows
         data = WeightedRows(self._X, rows, self._weight[rows], comm=self._comm, exact=True)
         m, d = self._X.shape
         data.refuse_large(

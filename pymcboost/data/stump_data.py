@@ -7,7 +7,7 @@ import numpy as np
 from pymcboost.data.binning import bin_dense, sort_dense, sort_sparse
 from pymcboost.data.divided import bin_divided
 from pymcboost.data.divided_sparse import list_bins
-from pymcboost.data.rows import LARGEST_THRESHOLD, SMALL_DATA, TrainingRows, layout
+from pymcboost.data.rows import SMALL_DATA, TrainingRows, layout, with_missing_threshold
 from pymcboost.data.stump_layouts import Lists, Sorted, Tiles
 from pymcboost.data.stump_scans import Scan, SummedScan
 
@@ -76,16 +76,16 @@ class TrainingData(TrainingRows):
         return self.comm.sum(self.weight[rows].sum(keepdims=True))[0]
 
     def _bins(self, shared, max_bins, n_threads):
+        """`Bins` of dense columns: those of all rows, if they are shared and the data are not small."""
         if shared is None or (self.dtype == np.float64 and shared.keeps_values):
             return bin_dense(self, max_bins, n_threads)
         bins = shared.of(self, n_threads)
-        return (
-            bins.bounded(self.weight, self.least_weight, self.comm)
-            if self.least_weight > 0
-            else bins
-        )
+        if self.least_weight > 0:
+            return bins.bounded(self.weight, self.least_weight, self.comm)
+        return bins
 
     def _dense_stores(self, bins, max_bins, n_threads):
+        """Put each useful column into the layout that is fastest for it."""
         m = self.total_rows
         has_missing = bins.missing > 0
         all_bins = bins.n_bins + has_missing
@@ -99,13 +99,21 @@ class TrainingData(TrainingRows):
         missing_code = _missing_code(has_missing, split_missing)
 
         def thresholds_of(f):
-            return _with_missing(bins.cuts[f].copy(), has_missing[f])
+            return with_missing_threshold(bins.cuts[f].copy(), has_missing[f])
 
         stores = []
         if tiled.any():
             features = np.flatnonzero(tiled)
             stores.append(
-                Tiles.of(bins.codes, features, all_bins, missing_code, thresholds_of, n_threads, m)
+                Tiles.of(
+                    bins.codes,
+                    features,
+                    all_bins,
+                    missing_code=missing_code,
+                    thresholds_of=thresholds_of,
+                    n_threads=n_threads,
+                    total_rows=m,
+                )
             )
         if skewed.any():
             features = np.flatnonzero(skewed)
@@ -114,11 +122,11 @@ class TrainingData(TrainingRows):
                     bins.codes,
                     features,
                     bins.mode,
-                    self._others(bins),
-                    all_bins,
-                    missing_code,
-                    thresholds_of,
-                    n_threads,
+                    others=self._others(bins),
+                    all_bins=all_bins,
+                    missing_code=missing_code,
+                    thresholds_of=thresholds_of,
+                    n_threads=n_threads,
                 )
             )
         if exact.any():
@@ -137,11 +145,9 @@ class TrainingData(TrainingRows):
             presorted.n_missing, lambda f: self._weight_of(presorted.missing_rows(f))
         )
         useful = np.flatnonzero((presorted.cuts.count > 0) | split_missing)
-        return (
-            [_sorted(presorted.of(useful), features[useful], split_missing[useful])]
-            if len(useful)
-            else []
-        )
+        if not len(useful):
+            return []
+        return [_sorted(presorted.of(useful), features[useful], split_missing[useful])]
 
 
 class DividedData(TrainingData):
@@ -156,12 +162,10 @@ class DividedData(TrainingData):
     sorts = False
 
     def store_bytes(self, X, n_threads):
-        """See `TrainingData.store_bytes`."""
-        return (
-            X.nnz * 96 + 1100 * min(X.shape[1], X.nnz)
-            if self.is_sparse
-            else super().store_bytes(X, n_threads)
-        )
+        """Bytes of the columns in their layout, while it is made."""
+        if self.is_sparse:
+            return X.nnz * 96 + 1100 * min(X.shape[1], X.nnz)
+        return super().store_bytes(X, n_threads)
 
     def _bins(self, shared, max_bins, n_threads):
         if shared is not None and not shared.keeps_values:
@@ -171,12 +175,8 @@ class DividedData(TrainingData):
         return bin_divided(self, max_bins, n_threads)
 
     def _others(self, bins):
-        return np.array(
-            [
-                np.count_nonzero(codes != mode)
-                for codes, mode in zip(bins.codes, bins.mode, strict=True)
-            ]
-        )
+        columns = zip(bins.codes, bins.mode, strict=True)
+        return np.array([np.count_nonzero(codes != mode) for codes, mode in columns])
 
     def _sparse_stores(self, max_bins, n_threads):
         bins = list_bins(self, max_bins)
@@ -185,20 +185,28 @@ class DividedData(TrainingData):
         split_missing = self._split_missing(bins.missing, lambda f: bins.missing_weight[f])
         useful = (n_bins > 1) | split_missing
         skewed = bins.usual_rows >= SKEWED * self.total_rows
-        thresholds = [
-            _with_missing(cuts, missing)
-            for cuts, missing in zip(bins.cuts, has_missing, strict=True)
-        ]
-        by_column = n_bins + has_missing, _missing_code(has_missing, split_missing), thresholds
+        thresholds = list(map(with_missing_threshold, bins.cuts, has_missing))
+        by_column = {
+            "all_bins": n_bins + has_missing,
+            "missing_code": _missing_code(has_missing, split_missing),
+            "thresholds": thresholds,
+        }
         tiled = np.flatnonzero(useful & ~skewed)
         listed = np.flatnonzero(useful & skewed)
         stores = []
         if len(tiled):
             stores.append(
-                Tiles.of_entries(bins, tiled, *by_column, n_threads, self.n_rows, self.total_rows)
+                Tiles.of_entries(
+                    bins,
+                    tiled,
+                    **by_column,
+                    n_threads=n_threads,
+                    n_rows=self.n_rows,
+                    total_rows=self.total_rows,
+                )
             )
         if len(listed):
-            stores.append(Lists.of_entries(bins, listed, *by_column))
+            stores.append(Lists.of_entries(bins, listed, **by_column))
         return stores
 
 
@@ -209,20 +217,13 @@ def _missing_code(has_missing, split_missing):
 
 def _sorted(presorted, features, split_missing):
     """Layout of sorted columns, only for ``features``."""
-    thresholds = [
-        _with_missing(cuts, n) for cuts, n in zip(presorted.cuts, presorted.n_missing, strict=True)
-    ]
+    thresholds = list(map(with_missing_threshold, presorted.cuts, presorted.n_missing))
     return Sorted(
-        features.astype(np.int32),
-        thresholds,
-        presorted.ptr,
-        presorted.order,
-        presorted.n_missing,
-        presorted.default_at,
-        split_missing.astype(np.uint8),
+        feature=features.astype(np.int32),
+        thresholds=thresholds,
+        ptr=presorted.ptr,
+        order=presorted.order,
+        n_missing=presorted.n_missing,
+        default_at=presorted.default_at,
+        split_missing=split_missing.astype(np.uint8),
     )
-
-
-def _with_missing(thresholds, n_missing):
-    """Add the largest possible threshold, which splits missing values from all others."""
-    return np.append(thresholds, LARGEST_THRESHOLD) if n_missing else thresholds

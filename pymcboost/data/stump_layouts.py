@@ -59,7 +59,22 @@ class StumpLayout:
 
 @dataclass(frozen=True)
 class Tiles(StumpLayout):
-    """Bin codes in tiles of 4 bytes per row; a byte holds one or more columns (slots) in mixed radix."""
+    """Bin codes in tiles of 4 bytes per row; a byte holds one or more columns (slots) in mixed radix.
+
+    Attributes
+    ----------
+    codes : ndarray of uint8 (n_tiles, m, 4)
+    byte_cells : ndarray of int32 (4 n_tiles,)
+        Number of codes of every byte: the product of the bins of its slots.
+    byte_ptr : ndarray of int32 (4 n_tiles + 1,)
+        First slot of every byte.
+    stride : ndarray of int32 (n_slots,)
+        What the bin of a slot is multiplied by in the code of its byte.
+    bins : ndarray of int32 (n_slots,)
+        Bins of every slot, with the one of missing values.
+    missing : ndarray of uint8 (n_slots,)
+        0: no missing values; 1: they may be split from all others; 2: they may not, as too few rows are on one side.
+    """
 
     codes: np.ndarray
     byte_cells: np.ndarray
@@ -74,16 +89,16 @@ class Tiles(StumpLayout):
     def of(cls, codes, features, all_bins, missing_code, thresholds_of, n_threads, total_rows):
         """Put these columns of ``codes`` (d, m) into tiles; ``total_rows`` counts the rows of all workers."""
         m = codes.shape[1]
-        byte_slots = (
-            _bundle(features, all_bins) if total_rows >= BUNDLE_ROWS else [[f] for f in features]
-        )
+        if total_rows >= BUNDLE_ROWS:
+            byte_slots = _bundle(features, all_bins)
+        else:
+            byte_slots = [[f] for f in features]
         n_tiles = -(-len(byte_slots) // 4)
         byte_slots += [[]] * (4 * n_tiles - len(byte_slots))
         order = [f for slots in byte_slots for f in slots]
         bins = all_bins[order].astype(np.int32)
-        byte_ptr = np.concatenate(([0], np.cumsum([len(slots) for slots in byte_slots]))).astype(
-            np.int32
-        )
+        byte_ptr = np.concatenate(([0], np.cumsum([len(slots) for slots in byte_slots])))
+        byte_ptr = byte_ptr.astype(np.int32)
         stride = np.ones(len(order), dtype=np.int32)
         cells = np.ones(4 * n_tiles, dtype=np.int32)
         for byte in range(4 * n_tiles):
@@ -94,14 +109,14 @@ class Tiles(StumpLayout):
         feature = np.array(order, dtype=np.int32)
         _bins.pack_tiles(codes, feature, stride, byte_ptr, tiles, n_threads)
         return cls(
-            feature,
-            [thresholds_of(f) for f in order],
-            tiles,
-            cells,
-            byte_ptr,
-            stride,
-            bins,
-            missing_code[order],
+            feature=feature,
+            thresholds=[thresholds_of(f) for f in order],
+            codes=tiles,
+            byte_cells=cells,
+            byte_ptr=byte_ptr,
+            stride=stride,
+            bins=bins,
+            missing=missing_code[order],
         )
 
     @classmethod
@@ -111,18 +126,19 @@ class Tiles(StumpLayout):
         """Put the columns ``columns`` of `ListedBins` into tiles; the other arrays cover all columns."""
         codes = np.empty((len(columns), n_rows), dtype=np.uint8)
         place = np.full(len(bins.cuts), -1)
-        codes[:], place[columns] = bins.usual[columns, None], np.arange(len(columns))
+        codes[:] = bins.usual[columns, None]
+        place[columns] = np.arange(len(columns))
         for f, rows, entry_bins in bins.entries:
             if place[f] >= 0:
                 codes[place[f], rows] = entry_bins
         tiles = cls.of(
             codes,
-            range(len(columns)),
-            all_bins[columns],
-            missing_code[columns],
-            lambda j: thresholds[columns[j]],
-            n_threads,
-            total_rows,
+            features=range(len(columns)),
+            all_bins=all_bins[columns],
+            missing_code=missing_code[columns],
+            thresholds_of=lambda j: thresholds[columns[j]],
+            n_threads=n_threads,
+            total_rows=total_rows,
         )
         return replace(tiles, feature=bins.feature[columns[tiles.feature]].astype(np.int32))
 
@@ -132,7 +148,7 @@ class Tiles(StumpLayout):
         return np.repeat(np.arange(len(self.byte_ptr) - 1, dtype=np.int32), np.diff(self.byte_ptr))
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
-        """See `StumpLayout.search`; uses histograms of the bytes."""
+        """Search the splits by histograms of the bytes; see `StumpLayout.search`."""
         _stumps.search_tiles(
             gradient,
             self.codes,
@@ -148,7 +164,7 @@ class Tiles(StumpLayout):
         )
 
     def fill(self, rounded, sums, cell_rows, scratch, cells, n_threads):
-        """See `StumpLayout.fill`."""
+        """Fill the histograms with an integer gradient; see `StumpLayout.fill`."""
         _histograms.fill_tiles(
             rounded,
             self.codes,
@@ -163,7 +179,7 @@ class Tiles(StumpLayout):
         )
 
     def side(self, slot, pos, nan_left, h):
-        """See `StumpLayout.side`."""
+        """Write the outputs of a split; see `StumpLayout.side`."""
         byte = self.byte[slot]
         _stumps.side_tile(
             self.codes[byte // 4],
@@ -177,7 +193,7 @@ class Tiles(StumpLayout):
         )
 
     def sides(self, slots, codes, to, h, n_threads):
-        """See `StumpLayout.sides`; several run in parallel."""
+        """Write the outputs of several splits in parallel; see `StumpLayout.sides`."""
         _stumps.side_tiles(
             self.codes,
             self.byte,
@@ -194,7 +210,19 @@ class Tiles(StumpLayout):
 
 @dataclass(frozen=True)
 class Lists(StumpLayout):
-    """Skewed columns: only rows outside the most frequent bin, and their codes."""
+    """Skewed columns: only rows outside the most frequent bin, and their codes.
+
+    Attributes
+    ----------
+    ptr : ndarray of int64 (n_slots + 1,)
+        First entry of every slot in ``rows`` and ``codes``.
+    rows : ndarray of int32
+    codes : ndarray of uint8
+    mode : ndarray of int32 (n_slots,)
+        The most frequent bin.
+    bins, missing
+        See `Tiles`.
+    """
 
     ptr: np.ndarray
     rows: np.ndarray
@@ -207,45 +235,46 @@ class Lists(StumpLayout):
     def of(cls, codes, features, mode, others, all_bins, missing_code, thresholds_of, n_threads):
         """List the ``others`` (d,) rows of these columns of ``codes`` (d, m); all arrays are by column."""
         ptr = np.concatenate(([0], np.cumsum(others[features]))).astype(np.int64)
-        rows, listed = aligned_zeros(ptr[-1], np.int32), aligned_zeros(ptr[-1], np.uint8)
+        rows = aligned_zeros(ptr[-1], np.int32)
+        listed = aligned_zeros(ptr[-1], np.uint8)
         _bins.list_others(codes, features, mode[features], ptr, rows, listed, n_threads)
         return cls(
-            features.astype(np.int32),
-            [thresholds_of(f) for f in features],
-            ptr,
-            rows,
-            listed,
-            mode[features],
-            all_bins[features].astype(np.int32),
-            missing_code[features],
+            feature=features.astype(np.int32),
+            thresholds=[thresholds_of(f) for f in features],
+            ptr=ptr,
+            rows=rows,
+            codes=listed,
+            mode=mode[features],
+            bins=all_bins[features].astype(np.int32),
+            missing=missing_code[features],
         )
 
     @classmethod
     def of_entries(cls, bins, columns, all_bins, missing_code, thresholds):
         """List the columns ``columns`` of `ListedBins`; the other arrays cover all columns."""
-        none = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.uint8)
         place = np.full(len(bins.cuts), -1)
-        parts = [none] * len(columns)
         place[columns] = np.arange(len(columns))
+        rows_of_columns = [np.zeros(0, dtype=np.int32)] * len(columns)
+        codes_of_columns = [np.zeros(0, dtype=np.uint8)] * len(columns)
         for f, rows, entry_bins in bins.entries:
             if place[f] >= 0:
                 others = entry_bins != bins.usual[f]
-                parts[place[f]] = rows[others].astype(np.int32), entry_bins[others].astype(np.uint8)
-        rows, listed = (np.concatenate(part) for part in zip(*parts, strict=True))
-        ptr = np.concatenate(([0], np.cumsum([len(part) for part, _ in parts]))).astype(np.int64)
+                rows_of_columns[place[f]] = rows[others].astype(np.int32)
+                codes_of_columns[place[f]] = entry_bins[others].astype(np.uint8)
+        ptr = np.concatenate(([0], np.cumsum([len(rows) for rows in rows_of_columns])))
         return cls(
-            bins.feature[columns].astype(np.int32),
-            [thresholds[f] for f in columns],
-            ptr,
-            rows,
-            listed,
-            bins.usual[columns],
-            all_bins[columns].astype(np.int32),
-            missing_code[columns],
+            feature=bins.feature[columns].astype(np.int32),
+            thresholds=[thresholds[f] for f in columns],
+            ptr=ptr.astype(np.int64),
+            rows=np.concatenate(rows_of_columns),
+            codes=np.concatenate(codes_of_columns),
+            mode=bins.usual[columns],
+            bins=all_bins[columns].astype(np.int32),
+            missing=missing_code[columns],
         )
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
-        """See `StumpLayout.search`; uses histograms of the listed rows."""
+        """Search the splits by histograms of the listed rows; see `StumpLayout.search`."""
         _stumps.search_lists(
             gradient,
             sums,
@@ -262,7 +291,7 @@ class Lists(StumpLayout):
         )
 
     def fill(self, rounded, sums, cell_rows, scratch, cells, n_threads):
-        """See `StumpLayout.fill`."""
+        """Fill the histograms with an integer gradient; see `StumpLayout.fill`."""
         _histograms.fill_lists(
             rounded,
             sums,
@@ -278,7 +307,7 @@ class Lists(StumpLayout):
         )
 
     def side(self, slot, pos, nan_left, h):
-        """See `StumpLayout.side`."""
+        """Write the outputs of a split; see `StumpLayout.side`."""
         part = slice(self.ptr[slot], self.ptr[slot + 1])
         _stumps.side_list(
             self.rows[part],
@@ -294,7 +323,7 @@ class Lists(StumpLayout):
 
 @dataclass(frozen=True)
 class Sorted(StumpLayout):
-    """Sorted columns, dense or sparse."""
+    """Sorted columns, dense or sparse; see `binning.SortedColumns`."""
 
     ptr: np.ndarray
     order: np.ndarray
@@ -309,16 +338,16 @@ class Sorted(StumpLayout):
 
     @property
     def has_missing(self):
-        """See `StumpLayout.has_missing`."""
+        """Whether any column has missing values."""
         return bool(np.any(self.n_missing))
 
     @property
     def sees_missing(self):
-        """See `StumpLayout.sees_missing`."""
+        """Whether the column of each slot has missing values."""
         return self.n_missing > 0
 
     def search(self, gradient, sums, tie, scratch, result, n_threads):
-        """See `StumpLayout.search`; scans the sorted entries."""
+        """Search the splits by a scan of the sorted entries; see `StumpLayout.search`."""
         _stumps.search_sorted(
             gradient,
             sums,
@@ -333,7 +362,7 @@ class Sorted(StumpLayout):
         )
 
     def side(self, slot, pos, nan_left, h):
-        """See `StumpLayout.side`."""
+        """Write the outputs of a split; see `StumpLayout.side`."""
         part = slice(self.ptr[slot], self.ptr[slot + 1])
         _stumps.side_sorted(
             self.order[part], self.n_missing[slot], self.default_at[slot], pos, nan_left, h
@@ -342,19 +371,19 @@ class Sorted(StumpLayout):
 
 def _bundle(features, n_bins):
     """Group columns so that the product of their bins is at most 256, largest columns first."""
-    bytes_ = []
-    cells = []
-    start = 0
+    bundles = []
+    n_cells = []
+    n_full = 0  # the first bundles, which no column fits into
     for f in sorted(features, key=lambda f: (-n_bins[f], f)):
         size = int(n_bins[f])
-        while start < len(bytes_) and cells[start] * 2 > 256:
-            start += 1
-        for b in range(start, len(bytes_)):
-            if cells[b] * size <= 256:
-                bytes_[b].append(f)
-                cells[b] *= size
+        while n_full < len(bundles) and n_cells[n_full] * 2 > 256:
+            n_full += 1
+        for b in range(n_full, len(bundles)):
+            if n_cells[b] * size <= 256:
+                bundles[b].append(f)
+                n_cells[b] *= size
                 break
         else:
-            bytes_.append([f])
-            cells.append(size)
-    return bytes_
+            bundles.append([f])
+            n_cells.append(size)
+    return bundles

@@ -75,8 +75,12 @@ class SummedScan:
         self.comm = data.comm
         self.total_rows = data.total_rows
         self.lanes, n_blocks = layout(n_columns)
-        narrow = data.total_rows <= NARROW_ROWS
-        self.bits, kind = (NARROW_BITS, np.int32) if narrow else (WIDE_BITS, np.float64)
+        if data.total_rows <= NARROW_ROWS:
+            self.bits = NARROW_BITS
+            kind = np.int32
+        else:
+            self.bits = WIDE_BITS
+            kind = np.float64
         self.rounded = data.zeros((n_blocks, data.n_rows, self.lanes), kind)
         self.sums = aligned_zeros((n_blocks, self.lanes), kind)
         self.scratch = _stumps.new_scratch(self.lanes, n_threads)
@@ -91,7 +95,7 @@ class SummedScan:
         self._partial = np.zeros((PARTS, n_blocks, self.lanes), dtype=np.int64)
 
     def __call__(self, gradient, targets):
-        """See `Scan.__call__`."""
+        """Fill the targets of the layouts with the results for ``gradient`` (n_blocks, m, lanes)."""
         unit = self._unit(gradient)
         _histograms.rounded(gradient, 1 / unit, self.rounded, self.n_threads)
         _histograms.totals(self.rounded, self.sums)
@@ -105,6 +109,7 @@ class SummedScan:
             self._scan(store, slice(None), cell_rows, unit, target)
 
     def _scan(self, store, slots, cell_rows, unit, target):
+        """Scan the summed histograms of some slots of a layout."""
         _stumps.scan_cells(
             self.cells,
             cell_rows,

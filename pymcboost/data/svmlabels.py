@@ -53,6 +53,7 @@ class LabelLists:
             yield line
 
     def _row(self, line):
+        """Store the labels of a line; return the line with a 0 in their place."""
         self._number += 1
         if self._number == 1 and line.startswith(b"\xef\xbb\xbf"):
             line = b"   " + line[3:]
@@ -68,6 +69,7 @@ class LabelLists:
         return line[:begin] + b"0".ljust(size) + line[begin + size :]
 
     def _labels(self, text, column):
+        """Labels in a list such as 3,17,201, which begins in this column of the line."""
         labels = []
         for part in text.split(b","):
             digits = part[1:] if part[:1] == b"-" else part
@@ -95,16 +97,25 @@ class LabelLists:
         return y
 
 
-def indicator(lists, labels=None):
-    """Indicator uint8 (m, K) of lists, and its labels (K,): by default all that occur; others are ignored."""
-    size = [len(labels_of_row) for labels_of_row in lists]
-    listed = np.array([label for labels_of_row in lists for label in labels_of_row], dtype=np.int64)
-    labels = np.unique(listed) if labels is None else np.asarray(labels)
+def distinct_labels(lists):
+    """The labels that occur in lists, ascending: int64 (K,)."""
+    return np.unique(_flat(lists))
+
+
+def indicator(lists, labels):
+    """Indicator uint8 (m, K) of the given labels (K,), which are sorted, in lists. Other labels are ignored."""
+    listed = _flat(lists)
+    row = np.repeat(np.arange(len(lists)), [len(labels_of_row) for labels_of_row in lists])
     Y = np.zeros((len(lists), len(labels)), dtype=np.uint8)
-    label_index = np.searchsorted(labels, listed).clip(0, max(len(labels) - 1, 0))
-    is_known_label = labels[label_index] == listed if len(labels) else np.zeros(0, dtype=bool)
-    Y[np.repeat(np.arange(len(lists)), size)[is_known_label], label_index[is_known_label]] = 1
-    return Y, labels
+    if len(labels):
+        label_index = np.searchsorted(labels, listed).clip(0, len(labels) - 1)
+        is_known = labels[label_index] == listed
+        Y[row[is_known], label_index[is_known]] = 1
+    return Y
+
+
+def _flat(lists):
+    return np.array([label for labels_of_row in lists for label in labels_of_row], dtype=np.int64)
 
 
 def lists_of(y, n_rows):
@@ -114,21 +125,12 @@ def lists_of(y, n_rows):
     if not (isinstance(y, np.ndarray) and y.ndim == 2):
         try:
             label_lists = [sorted({int(label) for label in labels_of_row}) for labels_of_row in y]
-            ok = all(
-                len(labels_of_row) == len(labels_given)
-                for labels_of_row, labels_given in zip(label_lists, y, strict=True)
-            )
+            are_distinct = list(map(len, label_lists)) == list(map(len, y))
         except (TypeError, ValueError):
             label_lists = []
-            ok = False
-        if (
-            not ok
-            or len(label_lists) != n_rows
-            or any(
-                labels_of_row and max(map(abs, labels_of_row)) > LARGEST
-                for labels_of_row in label_lists
-            )
-        ):
+            are_distinct = False
+        largest = max((abs(label) for row in label_lists for label in row), default=0)
+        if not are_distinct or len(label_lists) != n_rows or largest > LARGEST:
             raise ValueError(
                 "y must be an indicator matrix, or contain a list of labels for each of the "
                 f"{n_rows} rows; labels are distinct whole numbers within +-2^53"

@@ -58,19 +58,17 @@ class SvmlightData(NamedTuple):
     notices: list
 
     def __repr__(self):
-        several = self.y.dtype == object
-        labels = (
-            sorted({label for labels_of_row in self.y for label in labels_of_row})
-            if several
-            else []
-        )
-        labels = labels or np.unique(self.y[self.labelled]).tolist()
-        shown = ", ".join(map(str, labels[:LABELS_SHOWN])) + (
-            ", ..." if labels[LABELS_SHOWN:] else ""
-        )
+        if self.y.dtype == object:
+            labels = sorted({label for labels_of_row in self.y for label in labels_of_row})
+        else:
+            labels = np.unique(self.y[self.labelled]).tolist()
+        shown = ", ".join(map(str, labels[:LABELS_SHOWN]))
+        if len(labels) > LABELS_SHOWN:
+            shown += ", ..."
+        storage = "CSR" if hasattr(self.X, "indptr") else "dense"
         parts = [
             counted(self.X.shape[0], "row"),
-            f"{counted(self.X.shape[1], 'feature')} ({'CSR' if hasattr(self.X, 'indptr') else 'dense'})",
+            f"{counted(self.X.shape[1], 'feature')} ({storage})",
             counted(len(labels), "label") + (f" ({shown})" if labels else ""),
         ]
         if not self.labelled.all():
@@ -105,9 +103,11 @@ class _Rows:
     def __init__(self, name, memory_limit):
         self.name = name
         self.memory_limit = memory_limit
-        self.indices, self.values = np.empty(0, np.int32), np.empty(0, np.float32)
+        self.indices = np.empty(0, np.int32)
+        self.values = np.empty(0, np.float32)
         self.indptr = np.zeros(1, np.int64)
-        self.labels, self.labelled = np.empty(0, np.float64), np.empty(0, np.uint8)
+        self.labels = np.empty(0, np.float64)
+        self.labelled = np.empty(0, np.uint8)
         self.empty_line = 0  # the first one, or 0
 
     def check_memory(self, size, purpose, remedy):
@@ -132,18 +132,14 @@ class _Rows:
 
     def reserve(self, scanner, length, expected):
         """Make room for the rows in ``length`` more bytes of text; ``expected`` guesses the final (entries, rows)."""
-        self._reserve(
-            ("indices", "values"), "entries", scanner.nnz, n_more=length // 4, guess=expected[0]
-        )
-        self._reserve(
-            ("indptr", "labels", "labelled"),
-            "rows",
-            scanner.rows,
-            n_more=length // 2,
-            guess=expected[1],
-        )
+        n_entries, n_rows = expected
+        of_entries = ("indices", "values")
+        of_rows = ("indptr", "labels", "labelled")
+        self._reserve(of_entries, "entries", scanner.nnz, n_more=length // 4, guess=n_entries)
+        self._reserve(of_rows, "rows", scanner.rows, n_more=length // 2, guess=n_rows)
 
     def _reserve(self, names, purpose, used, n_more, guess):
+        """Make room for ``n_more`` entries or rows in these arrays, or for all that are expected."""
         arrays = [getattr(self, name) for name in names]
         if len(arrays[-1]) >= used + n_more:
             return
@@ -257,14 +253,14 @@ class _Lines:
             self.buffer.extend(bytes(self._room))
             self._room *= 2
         with memoryview(self.buffer) as view:
-            got = self._stream.readinto(view[self._filled : self._room])
-        if got is None:
+            n_read = self._stream.readinto(view[self._filled : self._room])
+        if n_read is None:
             raise BlockingIOError(
                 f"{self._name}: no data on a non-blocking stream; use a blocking one"
             )
-        self._filled += got
-        self.total += got
-        self.ended = got == 0
+        self._filled += n_read
+        self.total += n_read
+        self.ended = n_read == 0
         if not self._begun and (self._filled >= 3 or self.ended):
             self._begun = True
             self._blank_byte_order_mark()
@@ -336,20 +332,17 @@ def first_empty(buffer, length, before):
     return 0
 
 
-def _checked(n_features, base, layout, memory_limit):
-    if n_features is not None and not (
-        isinstance(n_features, (int, np.integer))
-        and not isinstance(n_features, bool)
-        and 1 <= n_features <= MAX_INDEX
-    ):
+def _is_integer(value):
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _check_options(n_features, base, layout, memory_limit):
+    """Refuse arguments of `load_svmlight` that are not allowed."""
+    if n_features is not None and not (_is_integer(n_features) and 1 <= n_features <= MAX_INDEX):
         raise ValueError(
             f"n_features={n_features!r}: expected None or an integer from 1 to {MAX_INDEX}"
         )
-    if not (
-        isinstance(base, (str, int, np.integer))
-        and not isinstance(base, bool)
-        and base in ("auto", 0, 1)
-    ):
+    if not ((isinstance(base, str) and base == "auto") or (_is_integer(base) and base in (0, 1))):
         raise ValueError(f"base={base!r}: expected 'auto', 0 or 1")
     if layout not in ("auto", "dense", "csr", "plain"):
         raise ValueError(f"layout={layout!r}: expected 'auto', 'dense', 'csr' or 'plain'")
@@ -422,7 +415,15 @@ def load_svmlight(
     >>> data.X.shape, data.y
     ((2, 3), array([1, 2]))
     """
-    return load_and_count(path, n_features, base, layout, memory_limit, multilabel)[0]
+    data, _, _ = load_and_count(
+        path,
+        n_features=n_features,
+        base=base,
+        layout=layout,
+        memory_limit=memory_limit,
+        multilabel=multilabel,
+    )
+    return data
 
 
 def load_and_count(
@@ -439,11 +440,19 @@ def load_and_count(
     ``lines``: see `load_stream`. The number of entries counts those in the text, including zeros and dropped
     features.
     """
-    _checked(n_features, base, layout, memory_limit)
+    _check_options(n_features, base, layout, memory_limit)
     stream, name, size, ours = archives.open_text(path)
     try:
         return load_stream(
-            stream, name, size, n_features, base, layout, memory_limit, multilabel, lines
+            stream,
+            name,
+            size,
+            n_features=n_features,
+            base=base,
+            layout=layout,
+            memory_limit=memory_limit,
+            multilabel=multilabel,
+            lines=lines,
         )
     finally:
         if ours:
@@ -461,7 +470,7 @@ def load_stream(
     multilabel=False,
     lines=None,
 ):
-    """Like `load_and_count`, for a binary stream of about ``size`` bytes.
+    """Read rows from a binary stream of about ``size`` bytes; see `load_and_count`.
 
     ``lines``: the stream is a part of a file, which starts after this many lines; it may have no rows.
     """
@@ -491,9 +500,8 @@ def load_stream(
             )
         n_features = n_found
     elif n_found > n_features:
-        which = (
-            "index" if lines is not None else "largest index"
-        )  # other parts may have a larger one
+        # Other parts of the file may have a larger one.
+        which = "largest index" if lines is None else "index"
         notices.append(
             f"{name}: ignoring features beyond n_features={n_features} ({which} {largest} at "
             f"line {line})"
@@ -528,6 +536,7 @@ def _label_lists(text, name, rows):
 
 
 def _settle_base(name, base, scanner, rows, notices, before):
+    """Decide between zero- and one-based indices, which change the rows; return the base."""
     if base == "auto":
         base = 0 if scanner.zero_line else 1
         if base == 0:
@@ -552,6 +561,7 @@ def better_dense(m, n_features, entries):
 
 
 def _matrix(rows, scanner, n_features, layout, where, drop):
+    """Make X from the rows; ``drop``: some entries are beyond the last feature; ``where``: of the largest index."""
     m = scanner.rows
     entries = scanner.nnz
     dense_size = 4 * scanner.rows * n_features

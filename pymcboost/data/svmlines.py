@@ -44,6 +44,7 @@ class Lines:
         self._room(1 << 12)
 
     def _room(self, length):
+        """Allocate the arrays of a row, enough for a line of this length."""
         self._length = length
         n = length // 2 + 1
         self._parts = [np.empty(length // 4 + 1, dtype) for dtype in (np.int32, np.float32)]
@@ -74,6 +75,7 @@ class Lines:
             )
 
     def _row(self, line):
+        """Read a line: a row and its label or None; None for a line without data."""
         if self.number == 1 and line.startswith(b"\xef\xbb\xbf"):
             line = b"   " + line[3:]
         line += b"" if line.endswith(b"\n") else b"\n"

@@ -51,25 +51,14 @@ def dump_svmlight(
     """
     if not (isinstance(base, (int, np.integer)) and not isinstance(base, bool) and base in (0, 1)):
         raise ValueError(f"base={base!r}: expected 0 or 1")
-    several = _several(y)
-    y = y if several else np.asarray(y)
-    if not several and y.dtype.kind not in "buif":
-        raise ValueError(
-            f"y has type {y.dtype}, but LIBSVM labels are numbers; encode the labels first"
-        )
-    # Compared as Python numbers, because a double rounds 2^53 + 1 to 2^53.
-    if not several and (
-        not np.isfinite(y).all()
-        or (y.size and not -(2**53) <= y.min().item() <= y.max().item() <= 2**53)
-    ):
-        raise ValueError(
-            "y has a label that is not finite or is beyond +-2^53; use smaller integers, which "
-            "every reader preserves"
-        )
+    is_multilabel = _is_multilabel(y)
+    if not is_multilabel:
+        y = np.asarray(y)
+        _check_labels(y)
     sparse = hasattr(X, "tocsr")
     check_sparse(X)
     X = X.tocsr().astype(np.float32) if sparse else np.asarray(X)
-    if several and X.ndim == 2:
+    if is_multilabel and X.ndim == 2:
         y = lists_of(y, X.shape[0])
     elif X.ndim != 2 or y.shape != (X.shape[0],):
         raise ValueError(f"X of shape {X.shape} and y of shape {y.shape}: expected (m, d) and (m,)")
@@ -88,7 +77,22 @@ def dump_svmlight(
         out.writelines(write)
 
 
-def _several(y):
+def _check_labels(y):
+    """Refuse labels that are not numbers, or not preserved by every reader."""
+    if y.dtype.kind not in "buif":
+        raise ValueError(
+            f"y has type {y.dtype}, but LIBSVM labels are numbers; encode the labels first"
+        )
+    is_finite = np.isfinite(y).all()
+    # Compared as Python numbers, because a double rounds 2^53 + 1 to 2^53.
+    if not is_finite or (y.size and not -(2**53) <= y.min().item() <= y.max().item() <= 2**53):
+        raise ValueError(
+            "y has a label that is not finite or is beyond +-2^53; use smaller integers, which "
+            "every reader preserves"
+        )
+
+
+def _is_multilabel(y):
     """Whether labels are multi-label."""
     if hasattr(y, "toarray") or getattr(y, "ndim", 1) == 2:
         return True
@@ -100,10 +104,9 @@ def _several(y):
 def _decimals(values):
     """Shortest decimal text of each float32 that reads back, via a double, as the same float32."""
     texts = values.astype("U32")
-    wrong = np.flatnonzero(
-        (texts.astype(np.float64).astype(np.float32) != values) & ~np.isnan(values)
-    )
-    texts[wrong] = np.char.mod("%.9g", values[wrong])
+    differs = texts.astype(np.float64).astype(np.float32) != values
+    inexact = np.flatnonzero(differs & ~np.isnan(values))
+    texts[inexact] = np.char.mod("%.9g", values[inexact])
     return [text.removesuffix(".0") for text in texts.tolist()]
 
 
@@ -114,7 +117,8 @@ def _write_lines(X, y, base, sparse, block=1024):
         if sparse:
             span = slice(X.indptr[first], X.indptr[first + rows])
             row = np.repeat(np.arange(rows), np.diff(X.indptr[first : first + rows + 1]))
-            column, values = X.indices[span], X.data[span]
+            column = X.indices[span]
+            values = X.data[span]
             present = np.flatnonzero(values)
             row = row[present]
             column = column[present]
@@ -125,13 +129,16 @@ def _write_lines(X, y, base, sparse, block=1024):
             values = part[row, column]
         pairs = zip((column + base).tolist(), _decimals(values), strict=True)
         entries = [f" {index}:{value}" for index, value in pairs]
-        stops = np.searchsorted(row, np.arange(rows + 1)).tolist()
+        first_entry = np.searchsorted(row, np.arange(rows + 1)).tolist()
         for i in range(rows):
             label = y[first + i]
-            row_entries = entries[stops[i] : stops[i + 1]]
-            if isinstance(label, list):  # an empty row would be a blank line
-                row_entries = row_entries or [f" {base}:0"] * (not label)
-                label = ",".join(map(str, label))
+            row_entries = entries[first_entry[i] : first_entry[i + 1]]
+            if isinstance(label, list):
+                if not label and not row_entries:  # otherwise the line would be blank
+                    row_entries = [f" {base}:0"]
+                text = ",".join(map(str, label))
+            elif y.dtype.kind in "bui":
+                text = str(int(label))
             else:
-                label = int(label) if y.dtype.kind in "bui" else format(float(label), ".17g")
-            yield f"{label}{''.join(row_entries)}\n"
+                text = format(float(label), ".17g")
+            yield f"{text}{''.join(row_entries)}\n"

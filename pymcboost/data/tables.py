@@ -70,13 +70,13 @@ class Layout(NamedTuple):
         Whether the first line names the columns. None: it does, and names that are numbers are refused.
     separator : str or None
         What parts the columns. None: the most frequent of `SEPARATORS` in the first line.
-    known : list of str
-        Names of columns that are expected, numbers or not.
+    expected : sequence of str
+        Names of columns that may be numbers, because the training file or the model has them.
     """
 
     header: bool | None = None
     separator: str | None = None
-    known: tuple = ()
+    expected: tuple = ()
 
 
 def read_table(path, kind, choose, as_text=None, layout=None):
@@ -101,8 +101,9 @@ def read_table(path, kind, choose, as_text=None, layout=None):
             import pyarrow  # noqa: F401  pandas reads Parquet with it
     except ImportError as error:
         needed = "pandas" if kind == "csv" else "pandas and pyarrow"
+        shown_kind = {"csv": "CSV", "parquet": "Parquet"}[kind]
         raise TableError(
-            f"{name}: {kind.replace('csv', 'CSV').replace('parquet', 'Parquet')} files need {needed} ({error}): "
+            f"{name}: {shown_kind} files need {needed} ({error}): "
             f'python -m pip install "pymcboost[{kind}]", or write LIBSVM text'
         ) from None
     stream, name, size, ours = archives.open_text(path)
@@ -167,8 +168,9 @@ def _csv(pandas, file, *, room, choose, as_text, layout):
     layout = layout or Layout()
     name = room.name
     first = file.readline(LONGEST)
-    if other := archives.other_format(first, name):
-        raise TableError(f"{name}: {other}")
+    other_format = archives.other_format(first, name)
+    if other_format:
+        raise TableError(f"{name}: {other_format}")
     if len(first) == LONGEST:
         raise TableError(
             f"{name}: the first line has more than {LONGEST >> 20} MiB; check that the file "
@@ -185,20 +187,15 @@ def _csv(pandas, file, *, room, choose, as_text, layout):
             line = first.removeprefix(b"\xef\xbb\xbf")
         rest = _Lines(line, file, room, n_columns=len(head))
         _check_head(head, name, layout)
-        names, label = _chosen(
-            head,
-            choose,
-            f"{name}:1",
-            remedy="" if len(head) > 1 else "; set the column separator with --separator",
-        )
+        remedy = "" if len(head) > 1 else "; set the column separator with --separator"
+        names, label = _chosen(head, choose, f"{name}:1", remedy)
         texts = _chosen(names, as_text, f"{name}:1")
         as_written = [names[j] for j in texts] + ([] if label is None else [label])
         # From pandas 3.1 on, the nearest float is the default.
         exactly = {"float_precision": "round_trip"} if _version(pandas) < (3, 1) else {}
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "error", pandas.errors.ParserWarning
-            )  # otherwise, values of long rows would be dropped
+            # Otherwise, values of long rows would be dropped.
+            warnings.simplefilter("error", pandas.errors.ParserWarning)
             frame = pandas.read_csv(
                 rest,
                 sep=separator,
@@ -256,6 +253,7 @@ class _Lines(io.RawIOBase):
         return len(part)
 
     def _read_on(self, view):
+        """Read from the file; refuse lines that are too long, and files that do not fit into memory."""
         size = self._file.readinto(view)
         text = bytes(view[:size])
         last = text.rfind(b"\n")
@@ -270,14 +268,11 @@ class _Lines(io.RawIOBase):
 
 
 def _check_head(head, name, layout):
+    """Refuse a first line of a CSV file that does not name the columns."""
     if not any(head):
         raise TableError(f"{name}:1: the line with the column names is missing")
-    if len(set(head)) < len(head):
-        twice = next(column for column in head if head.count(column) > 1)
-        raise TableError(
-            f"{name}:1: the column name {twice!r} occurs twice; give every column a different name"
-        )
-    numbers = [column for column in head if is_number(column) and column not in layout.known]
+    _refuse_repeated_names(head, f"{name}:1")
+    numbers = [column for column in head if is_number(column) and column not in layout.expected]
     if numbers and layout.header is None:
         raise TableError(
             f"{name}:1: the column name {numbers[0]!r} is a number; if the first line is a row "
@@ -286,7 +281,7 @@ def _check_head(head, name, layout):
 
 
 def _parquet(pandas, file, *, room, choose, as_text, layout):
-    """See `_csv`."""
+    """Read a Parquet file: the frame, the columns of features and labels, and the positions of text columns."""
     import pyarrow
     from pyarrow.parquet import ParquetFile
 
@@ -295,10 +290,9 @@ def _parquet(pandas, file, *, room, choose, as_text, layout):
     try:
         parquet = ParquetFile(pyarrow.BufferReader(content))
         schema = parquet.schema_arrow
-        _check_columns(schema.names, name)
-        room.check(
-            len(content) + parquet.metadata.num_rows * sum(map(_memory_of_value, schema.types))
-        )
+        _refuse_repeated_names(schema.names, name)
+        memory_of_row = sum(map(_memory_of_value, schema.types))
+        room.check(len(content) + parquet.metadata.num_rows * memory_of_row)
         frame = pandas.read_parquet(
             pyarrow.BufferReader(content), engine="pyarrow", dtype_backend="numpy_nullable"
         )
@@ -329,15 +323,16 @@ def _memory_of_value(kind):
     return 2 * width + 1 + np.dtype(np.float32).itemsize
 
 
-def _check_columns(head, name):
+def _refuse_repeated_names(head, where):
     if len(set(head)) < len(head):
-        twice = next(column for column in head if head.count(column) > 1)
+        repeated = next(column for column in head if head.count(column) > 1)
         raise TableError(
-            f"{name}: the column name {twice!r} occurs twice; give every column a different name"
+            f"{where}: the column name {repeated!r} occurs twice; give every column a different name"
         )
 
 
 def _chosen(head, choose, where, remedy=""):
+    """Call a function that chooses columns by name; its errors say where the names are."""
     try:
         return choose(head)
     except ValueError as error:
@@ -380,13 +375,12 @@ def _numbers(pandas, column, where):
 def _plain(column, name):
     """Labels or categories as a list of integers, text and so on; missing values are None or NaN."""
     values = column.astype(object).tolist()
-    strange = next(
-        (value for value in values if not isinstance(value, (str, int, float, type(None)))), None
-    )
-    if strange is not None and type(strange).__name__ != "NAType":
-        problem = f"{name}: column {column.name!r} has {type(strange).__name__} values"
-        raise TableError(f"{problem}; labels and categories must be integers or text")
-    return [None if type(value).__name__ == "NAType" else value for value in values]
+    plain = [None if type(value).__name__ == "NAType" else value for value in values]
+    for value in plain:
+        if not isinstance(value, (str, int, float, type(None))):
+            problem = f"{name}: column {column.name!r} has {type(value).__name__} values"
+            raise TableError(f"{problem}; labels and categories must be integers or text")
+    return plain
 
 
 def _stripped(value):
@@ -421,5 +415,5 @@ def column_named(head, name):
         return name
     if name.isdecimal() and 1 <= int(name) <= len(head):
         return head[int(name) - 1]
-    shown = ", ".join(map(repr, head[:10])) + ", ..." * (len(head) > 10)
+    shown = ", ".join(map(repr, head[:10])) + (", ..." if len(head) > 10 else "")
     raise ValueError(f"there is no column {name!r}; the columns are {shown}")

@@ -17,26 +17,26 @@ class LineRange(io.RawIOBase):
     def __init__(self, path, part, parts):
         self._file = open(path, "rb")
         size = self._file.seek(0, io.SEEK_END)
-        self.begin, self.end = (
-            self._next_line(size * number // parts) for number in (part, part + 1)
-        )
+        self.begin = self._next_line(size * part // parts)
+        self.end = self._next_line(size * (part + 1) // parts)
         self._file.seek(self.begin)
 
     def _next_line(self, offset):
         """Position of the first line that starts at ``offset`` or later."""
-        if offset:
-            self._file.seek(offset - 1)
-            while (part := self._file.readline(BLOCK)) and not part.endswith(b"\n"):
-                pass  # skips a line of any length in pieces
-            return self._file.tell()
-        return 0
+        if offset == 0:
+            return 0
+        self._file.seek(offset - 1)
+        piece = self._file.readline(BLOCK)
+        while piece and not piece.endswith(b"\n"):  # a long line
+            piece = self._file.readline(BLOCK)
+        return self._file.tell()
 
     def count_lines(self):
         """Count the lines of the range."""
         n_lines = 0
         last = b"\n"
         while block := self.read(BLOCK):
-            n_lines = n_lines + block.count(b"\n")
+            n_lines += block.count(b"\n")
             last = block[-1:]
         self._file.seek(self.begin)
         return n_lines + (last != b"\n")

@@ -72,15 +72,14 @@ class TreeData(TrainingRows):
 
     # Multi-label data: ones and zeros (m, K); ``y`` is then 0.
     labels = None
+    _label_places = None
 
     def label_places(self, width):
         """Positions of the rows' labels in a flattened matrix (m, width)."""
-        if self._places is None:
+        if self._label_places is None:
             row, label = np.nonzero(self.labels)
-            self._places = row * width + label
-        return self._places
-
-    _places = None
+            self._label_places = row * width + label
+        return self._label_places
 
     def store_bytes(self, X, n_threads):
         """Bytes of the columns, while they are made."""
@@ -115,11 +114,9 @@ class TreeData(TrainingRows):
 
     def histogram_bytes(self, cell_words):
         """Bytes of the histograms of all features in a node, for a tree of one class."""
-        ends = range(0, self.columns.n_lanes, LANES)
-        cells = sum(
-            int(self.columns.lane_cells[first_lane : first_lane + LANES].max())
-            for first_lane in ends
-        )
+        lane_cells = self.columns.lane_cells
+        first_lanes = range(0, self.columns.n_lanes, LANES)
+        cells = sum(int(lane_cells[lane : lane + LANES].max()) for lane in first_lanes)
         return 8 * cell_words * (LANES * cells + self.columns.n_sparse)
 
     def pools(self, cell_words, max_leaves):
@@ -166,8 +163,8 @@ class Grown:
     def tree(self, j, data):
         """Tree j as (column, threshold, nan_left, right, value, gain), with splits in preorder."""
         s = int(self.n_splits[j])
-        feature, pos = self.feature[j, :s], self.pos[j, :s]
-        threshold = data.threshold_of(feature, pos)
+        feature = self.feature[j, :s]
+        threshold = data.threshold_of(feature, self.pos[j, :s])
         value = self.value[j, : s + 1]
         gain = self.gain[j, :s]
         return data.column[feature], threshold, self.nan_left[j, :s], self.right[j, :s], value, gain
@@ -199,7 +196,8 @@ class Grown:
         if not levels:
             return {}
         splits = np.arange(self.feature.shape[1]) < self.n_splits[chosen, None]
-        feature, sets = self.feature[chosen][splits], self.sets[chosen][splits]
+        feature = self.feature[chosen][splits]
+        sets = self.sets[chosen][splits]
         codes_left = {}
         for j in np.flatnonzero(np.isin(feature, list(levels))).tolist():
             bits = np.unpackbits(sets[j].astype("<u8").view(np.uint8), bitorder="little")
@@ -251,23 +249,29 @@ class Quantiser:
                 "workers. Use VectorTreeBoostClassifier for more"
             )
         self.cell_words = cell_words_of(counted)
-        self.uniform = uniform = lightest == heaviest
-        self.weight = np.ones(0) if uniform else data.weight
         self.count_bits = 0
-        if self.cell_words == 1:  # rounding adds at most one unit per row
-            self.limit_g = self.limit_h = counts = 2.0**31 - 2 * m - 4096
+        if self.cell_words == 1:
+            largest_sum = 2.0**31 - 2 * m - 4096  # rounding adds at most one unit per row
+            self.limit_g = largest_sum
+            self.limit_h = largest_sum
         else:
             self.count_bits = 24 if m < MANY_ROWS else 31
+            largest_sum = 2.0**self.count_bits - 2 * m
             self.limit_g = ROOM_BESIDE
             self.limit_h = 2.0 ** (62 - self.count_bits)
-            counts = 2.0**self.count_bits - 2 * m
-        # A power of two: integer weights stay integers, and a row of weight 1 can fill a leaf with minimum weight 1.
-        self.per_count = (
-            1.0 if uniform else math.ldexp(0.5, math.frexp(counts / data.total_weight)[1])
-        )
-        mean = heaviest if uniform else data.total_weight / m
-        least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / (
-            heaviest if uniform else 1.0
-        )
-        most = np.iinfo(np.int32).max
-        self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), most)))
+        self.uniform = lightest == heaviest
+        if self.uniform:
+            self.weight = np.ones(0)
+            self.per_count = 1.0
+            mean = heaviest
+            unit = heaviest
+        else:
+            self.weight = data.weight
+            # A power of two: integer weights stay integers, and a row of weight 1 can fill a leaf with minimum
+            # weight 1.
+            self.per_count = math.ldexp(0.5, math.frexp(largest_sum / data.total_weight)[1])
+            mean = data.total_weight / m
+            unit = 1.0
+        least = max(min_samples_leaf * min(data.weight_unit, mean), least_weight) / unit
+        largest = np.iinfo(np.int32).max
+        self.least = max(1, math.ceil(min(least * self.per_count * (1 - 1e-9), largest)))

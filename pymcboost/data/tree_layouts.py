@@ -6,7 +6,7 @@ import numpy as np
 
 from pymcboost._kernels.aligned import aligned_zeros
 from pymcboost.comm import ALONE
-from pymcboost.data.rows import LARGEST_THRESHOLD
+from pymcboost.data.rows import with_missing_threshold
 from pymcboost.threads import available_memory
 
 LANES = 16  # columns in a tile
@@ -114,22 +114,17 @@ class Columns:
         A row has a code in each lane, ``n_numbers`` numbers of its gradient, and its row number. It does not affect
         models.
         """
-        if (
-            n_drawn * MOVED_LANES < self.n_lanes
-            or max_leaves < MOVED_LEAVES
-            or self.codes.nbytes < MOVED_BYTES
-        ):
+        draws_few = n_drawn * MOVED_LANES < self.n_lanes
+        if draws_few or max_leaves < MOVED_LEAVES or self.codes.nbytes < MOVED_BYTES:
             return None
         size = self.codes.nbytes + 4 * self.n_rows * (n_numbers + 1)
         room = available_memory()
         if room is not None and size * MOVED_ROOM > room:
             return None
         codes = self.zeros(self.codes.shape, self.codes.dtype)
-        return (
-            codes,
-            self.zeros((self.n_rows, n_numbers), np.int32),
-            self.zeros(self.n_rows, np.int32),
-        )
+        numbers = self.zeros((self.n_rows, n_numbers), np.int32)
+        row_numbers = self.zeros(self.n_rows, np.int32)
+        return codes, numbers, row_numbers
 
     def sets(self, least_levels):
         """Positions of sets of levels in kernels, with the weights of `learners.levels.least_levels`, by feature.
@@ -174,12 +169,11 @@ class Columns:
         from scipy.sparse import csr_array
 
         marks = np.zeros(len(self.row_cell), dtype=np.int8)
-        entries = csr_array(
-            (marks, self.row_cell, self.row_ptr), shape=(self.n_rows, self.n_sparse)
-        ).tocsc()
-        return entries.indptr.astype(np.int64, copy=False), entries.indices.astype(
-            np.int32, copy=False
-        )
+        shape = self.n_rows, self.n_sparse
+        entries = csr_array((marks, self.row_cell, self.row_ptr), shape=shape).tocsc()
+        cell_ptr = entries.indptr.astype(np.int64, copy=False)
+        rows = entries.indices.astype(np.int32, copy=False)
+        return cell_ptr, rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,10 +216,7 @@ class Tiled(Columns):
 
 def _features(column, n_bins, has_missing, usual, cuts):
     """Fields of `Columns` that do not depend on where codes are stored."""
-    cuts = [
-        np.append(column_cuts, LARGEST_THRESHOLD) if missing else column_cuts
-        for column_cuts, missing in zip(cuts, has_missing, strict=True)
-    ]
+    cuts = list(map(with_missing_threshold, cuts, has_missing))
     return {
         "column": column.astype(np.int32),
         "n_bins": n_bins.astype(np.int32),
@@ -267,13 +258,16 @@ def lanes_of(bins, total_rows, feature=None, comm=ALONE):
             continue
         cell = 1
         for f in features:
-            lane[f], cell0[f], mode[f] = lane_index, cell, fields["usual"][f]
+            lane[f] = lane_index
+            cell0[f] = cell
+            mode[f] = fields["usual"][f]
             column = bins.codes[used[f]]
             others = np.flatnonzero(column != mode[f])
             codes[lane_index, others] = column[others] + cell
             cell += int(cells[f])
     lane_cells = np.zeros(len(lanes), dtype=np.int32)
     np.maximum.at(lane_cells, lane, cell0 + cells)
+    lane_ptr = np.concatenate(([0], np.cumsum([len(features) for features in lanes])))
     return Columns(
         n_rows=m,
         codes=codes,
@@ -281,9 +275,7 @@ def lanes_of(bins, total_rows, feature=None, comm=ALONE):
         cell0=cell0,
         mode=mode,
         lane_cells=lane_cells,
-        lane_ptr=np.concatenate(([0], np.cumsum([len(features) for features in lanes]))).astype(
-            np.int32
-        ),
+        lane_ptr=lane_ptr.astype(np.int32),
         lane_feature=np.array([f for features in lanes for f in features], dtype=np.int32),
         **fields,
         levels={f: levels[column] for f, column in enumerate(used.tolist()) if column in levels},
@@ -292,23 +284,24 @@ def lanes_of(bins, total_rows, feature=None, comm=ALONE):
 
 def _plan(codes, fields, mode_rows, levels, m, comm):
     """Plan the features of every lane. Lanes of one tile are chosen so that it can skip rows."""
-    alone, small = comm.size == 1, codes.itemsize == 1
-    has_missing, n_bins = fields["has_missing"], fields["n_bins"]
-    bundles = (
-        _bundles(codes, fields, mode_rows, levels, m, comm) if small and m >= BUNDLE_ROWS else []
-    )
+    has_missing = fields["has_missing"]
+    n_bins = fields["n_bins"]
+    has_byte_codes = codes.itemsize == 1
+    bundles = []
+    if has_byte_codes and m >= BUNDLE_ROWS:
+        bundles = _bundles(codes, fields, mode_rows, levels, m, comm)
     plain = np.ones(len(n_bins), dtype=bool)
     plain[[f for bundle in bundles for f in bundle]] = False
     is_skewed = plain & (mode_rows >= ALIKE * m) & (has_missing == 0)
     rest = np.flatnonzero(plain & ~is_skewed)
     rest = rest[np.lexsort((rest, n_bins[rest], has_missing[rest]))]
     skewed = np.flatnonzero(is_skewed)
-    if alone and m >= SKIPPING_ROWS and len(skewed) > LANES:
+    if comm.size == 1 and m >= SKIPPING_ROWS and len(skewed) > LANES:
         skewed = _alike(codes, fields, skewed)
     lanes = [[int(f)] for f in skewed] + [[f] for f in rest[has_missing[rest] == 0].tolist()]
     missing = [[f] for f in rest[has_missing[rest] != 0].tolist()]
     last = lanes[len(lanes) // LANES * LANES :]
-    if missing and small and any(n_bins[f] == 256 for (f,) in last):
+    if missing and has_byte_codes and any(n_bins[f] == 256 for (f,) in last):
         lanes += [[]] * (-len(lanes) % LANES)  # no code is left for missing values in this tile
     return lanes + missing + bundles
 
@@ -321,11 +314,10 @@ def _bundles(codes, fields, mode_rows, levels, m, comm):
     candidates = candidates[np.argsort(mode_rows[candidates], kind="stable")]
     bundles = []
     room = []
-    apart = (
-        _Apart(codes, fields, candidates)
-        if comm.size == 1
-        else _ApartForAll(codes, fields, candidates, comm)
-    )
+    if comm.size == 1:
+        apart = _Apart(codes, fields, candidates)
+    else:
+        apart = _ApartForAll(codes, fields, candidates, comm)
     for f in candidates[: apart.most].tolist():
         apart.look_at(f)
         for b in range(max(0, len(bundles) - BUNDLES_TRIED), len(bundles)):
@@ -386,15 +378,15 @@ class _ApartForAll:
         self._both += self._both.T
 
     def look_at(self, f):
-        """See `_Apart`."""
+        """Select the feature for the following questions."""
         self._f = self._place[f]
 
     def excludes(self, bundle, b):
-        """See `_Apart`."""
+        """Whether no feature of the bundle leaves its mode in a row where the selected feature does."""
         return not self._both[self._f, [self._place[f] for f in bundle]].any()
 
     def put_into(self, b):
-        """See `_Apart`."""
+        """Do nothing: all pairs of features have been compared."""
 
 
 def _alike(codes, fields, features):
@@ -404,18 +396,16 @@ def _alike(codes, fields, features):
     left = np.ones(len(features), dtype=bool)
     order = []
     for j in range(len(features)):
-        if (
-            j % LANES == 0
-        ):  # rows not yet counted by the tile, and how many of them each feature would add
-            free = np.ones(outside.shape[1], dtype=bool)
-            adds = outside.sum(axis=1, dtype=np.int64)
+        if j % LANES == 0:  # a new tile
+            is_free = np.ones(outside.shape[1], dtype=bool)  # rows that the tile need not count
+            n_added = outside.sum(axis=1, dtype=np.int64)  # how many of them a feature would add
             pick = int(np.argmax(left))
         else:
-            pick = int(np.argmin(np.where(left, adds, outside.shape[1] + 1)))
+            pick = int(np.argmin(np.where(left, n_added, outside.shape[1] + 1)))
         left[pick] = False
-        counted = outside[pick] & free
-        free &= ~counted
-        adds -= outside[:, counted].sum(axis=1, dtype=np.int64)
+        counted = outside[pick] & is_free
+        is_free &= ~counted
+        n_added -= outside[:, counted].sum(axis=1, dtype=np.int64)
         order.append(features[pick])
     return order
 
@@ -426,7 +416,7 @@ def tiles_of(columns):
     n_tiles = -(-columns.n_lanes // LANES)
     dtype = columns.codes.dtype.type
     tiles = columns.zeros((n_tiles, m, LANES), dtype)
-    n_lanes, n_codes, missing, skip = (np.zeros(n_tiles, dtype=np.int32) for _ in range(4))
+    n_lanes, n_codes, missing, skip = np.zeros((4, n_tiles), dtype=np.int32)
     mode = np.zeros((n_tiles, LANES), dtype=np.int32)
     bits = np.zeros((-(-n_tiles // 8), m), dtype=np.uint8)
     lanes = np.split(columns.lane_feature, columns.lane_ptr[1:-1]) if n_tiles else []
@@ -436,10 +426,11 @@ def tiles_of(columns):
         plain = [f for f in single if f >= 0]
         n_lanes[t] = sum(len(features) > 0 for features in members)
         missing[t] = max((columns.has_missing[f] for f in plain), default=0)
-        rows = max([1, *(int(columns.n_bins[f]) for f in plain)])
-        rows = max(
-            [rows, *(int(columns.lane_cells[LANES * t + k]) for k, f in enumerate(single) if f < 0)]
-        )
+        bins_of_plain = [int(columns.n_bins[f]) for f in plain]
+        cells_of_bundles = [
+            int(columns.lane_cells[LANES * t + k]) for k, f in enumerate(single) if f < 0
+        ]
+        rows = max([1, *bins_of_plain, *cells_of_bundles])
         n_codes[t] = rows + missing[t]
         for k, f in enumerate(single):
             column = columns.codes[LANES * t + k]
@@ -476,13 +467,13 @@ def entries_of(bins, m):
         bins.feature[used], bins.n_bins[used], has_missing[used], usual=bins.mode[used], cuts=cuts
     )
     sizes = (fields["n_bins"] + fields["has_missing"]).astype(np.int64)
-    ends_at = np.cumsum(sizes)
-    if len(ends_at) and ends_at[-1] > np.iinfo(np.int32).max:
+    n_cells = int(sizes.sum())
+    if n_cells > np.iinfo(np.int32).max:
         raise ValueError(
-            f"X has {ends_at[-1]} bins in total, but the limit is 2^31; use a smaller max_bins "
+            f"X has {n_cells} bins in total, but the limit is 2^31; use a smaller max_bins "
             "or fewer columns"
         )
-    cell0 = (ends_at - sizes).astype(np.int32)
+    cell0 = (np.cumsum(sizes) - sizes).astype(np.int32)
     place_of = np.full(len(bins.n_bins), -1)
     place_of[used] = np.arange(len(used))
     place = place_of[bins.column]
@@ -500,7 +491,7 @@ def entries_of(bins, m):
         lane_feature=np.arange(len(used), dtype=np.int32),
         lane_cells=np.zeros(0, dtype=np.int32),
         row_cell=cells[by_row].astype(np.int32),
-        n_sparse=int(sizes.sum()),
+        n_sparse=n_cells,
         row_ptr=np.concatenate(([0], np.cumsum(np.bincount(rows, minlength=m)))).astype(np.int64),
         **fields,
     )

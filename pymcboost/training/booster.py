@@ -26,9 +26,10 @@ class Previous:
     history: dict[str, list]
     gain: Gains
     kept: dict[str, Any] = field(default_factory=dict)
+    # The cross-validation that chose the number of rounds.
+    cv_results: dict[str, np.ndarray] | None = None
     # The best round so far, if it is known. `best_model` holds the bytes of its model where cutting off later rounds
     # would not reproduce it.
-    cv_results: dict[str, np.ndarray] | None = None
     best_gain: Gains | None = None
     best_round: int | None = None
     best_model: bytes | None = None
@@ -301,22 +302,24 @@ class Booster:
 
     def check_previous(self, previous):
         """Refuse to add to a model that has other weak learners or another loss."""
-        was = previous.model.meta.get("params", {})
-        now = vars(self.params)
+        stored = previous.model.meta.get("params", {})
         for name in self.must_stay:
-            is_now = shown_own(now[name]) if name == "loss" and name in was else now.get(name)
-            if name in was and was[name] != is_now:
+            if name not in stored:
+                continue
+            value = vars(self.params).get(name)
+            if name == "loss":
+                value = shown_own(value)
+            if stored[name] != value:
                 raise ValueError(
-                    f"{previous.source}: the existing model has {name}={was[name]!r}, but now it "
-                    f"is {is_now!r}; use the same value, or train a new model"
+                    f"{previous.source}: the existing model has {name}={stored[name]!r}, but now it "
+                    f"is {value!r}; use the same value, or train a new model"
                 )
 
     def _check_form(self, previous):
         """Refuse rounds of another kind of ensemble, which only a forged file can have."""
-        best = (
-            [] if previous.best_model is None else [Model.from_bytes(previous.best_model).ensemble]
-        )
-        ensembles = [self.builder.current(), previous.model.ensemble, *best]
+        ensembles = [self.builder.current(), previous.model.ensemble]
+        if previous.best_model is not None:
+            ensembles.append(Model.from_bytes(previous.best_model).ensemble)
         if len({ensemble.form() for ensemble in ensembles}) > 1:
             where = "init_model" if previous.source == "init_model" else "the checkpoint"
             raise ValueError(
@@ -345,8 +348,9 @@ class Booster:
 
     def follow(self, validation):
         """Bring the scores of the validation rows up to date."""
-        done, validation.n_learners = validation.n_learners, len(self.builder)
-        validation.add(self.builder.tail(done))
+        n_added = validation.n_learners
+        validation.n_learners = len(self.builder)
+        validation.add(self.builder.tail(n_added))
 
     def cut(self, n_rounds, gain):
         """Go back to the first rounds."""
@@ -361,11 +365,9 @@ class Booster:
         """Return the model of the rounds so far."""
         meta = {**meta, **self.meta()}
         model = Model.from_ensemble(self.builder.current(), classes, link=self.link, meta=meta)
-        return (
-            model
-            if self.link_temperature is None
-            else model._with_link_temperature(self.link_temperature)
-        )
+        if self.link_temperature is None:
+            return model
+        return model._with_link_temperature(self.link_temperature)
 
     # Whether cutting off later rounds gives the model of an earlier one.
     cuts_give_models = True

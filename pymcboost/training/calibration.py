@@ -83,9 +83,8 @@ def check_rows(estimator, dataset, validation_set):
                 "calibrate=None"
             )
         return None
-    if (
-        isinstance(estimator.cv, Integral) or estimator.n_estimators == "auto"
-    ):  # which has checked its folds itself
+    # With "auto", the folds have been checked already.
+    if isinstance(estimator.cv, Integral) or estimator.n_estimators == "auto":
         return None
     parts = splits(estimator.cv, dataset, None)
     if not any(np.isin(dataset.codes[rows], dataset.codes[train]).any() for train, rows in parts):
@@ -109,9 +108,8 @@ def temperature_of_rows(model, validation_set):
 
 
 def _known_weights(validation_set):
-    return (validation_set.codes >= 0) * (
-        1.0 if validation_set.weight is None else validation_set.weight
-    )
+    """Weights of the rows; 0 for rows whose labels do not occur in training."""
+    return (validation_set.codes >= 0) * validation_set.row_weight
 
 
 def temperature_of_left_out(left_out, data, link):
@@ -121,8 +119,10 @@ def temperature_of_left_out(left_out, data, link):
     """
     comm = data.comm
     rows = left_out.rows
-    arrays = left_out.alone, left_out.outside, data.y[rows], data.weight[rows]
-    alone, outside, codes, weight = (np.concatenate(comm.exchange(array)) for array in arrays)
+    alone = np.concatenate(comm.exchange(left_out.alone))
+    outside = np.concatenate(comm.exchange(left_out.outside))
+    codes = np.concatenate(comm.exchange(data.y[rows]))
+    weight = np.concatenate(comm.exchange(data.weight[rows]))
     sharp = fit_temperature(alone, codes, weight, link)
     soft = min(fit_temperature(outside, codes, weight, link=link, start=sharp), MOST_SOFT * sharp)
     return comm.broadcast(rounded(BIAS * sharp ** (1 - SHARE_OUTSIDE) * soft**SHARE_OUTSIDE))
@@ -146,12 +146,13 @@ def temperature_of_folds(estimator, dataset, seed, rounds, folds=None, parts=Non
     -------
     temperature : float or None
         None, with a warning, if rows, memory or disk are insufficient for folds, because the model is already trained.
-    kept : OutOfFoldScores or None
-        Where all folds were trained here.
+    trained_folds : OutOfFoldScores or None
+        Scores of the folds, if all were trained here.
     """
     try:
-        scored = _scored(estimator, dataset, seed, rounds, folds, parts, previous)
-        return _of_folds(estimator, dataset, seed, rounds, folds, previous, scored), scored.kept
+        options = {"rounds": rounds, "folds": folds, "previous": previous}
+        scored = _scored(estimator, dataset, seed, parts=parts, **options)
+        return _of_folds(estimator, dataset, seed, scored=scored, **options), scored.trained_folds
     except NO_FOLDS as error:
         pass_on(dataset, error)
         warn(f"the probabilities are not calibrated: {reason(error)}")
@@ -166,32 +167,36 @@ class _Scored:
     used: list
     scores: np.ndarray
     link: str
-    kept: OutOfFoldScores | None = None
+    trained_folds: OutOfFoldScores | None = None
 
 
-def _scored(estimator, dataset, seed, rounds, folds, parts, previous):
+def _scored(estimator, dataset, seed, *, rounds, folds, parts, previous):
+    """Score the rows that folds hold out; train as few folds as give a temperature, if there are none yet."""
     if folds is not None:
         parts = _largest_first(dataset, folds.parts())
-        return _Scored(parts, parts, folds.scores, folds.link)
+        return _Scored(parts, used=parts, scores=folds.scores, link=folds.link)
     all_parts = parts or splits(estimator.cv, dataset, seed)
     parts = _largest_first(dataset, all_parts)
     used = parts[: _enough(dataset, parts)]
     scores, link = held_scores(
         estimator, dataset, seed, rounds=rounds, parts=used, previous=previous
     )
-    kept = OutOfFoldScores.of(scores, all_parts) if len(used) == len(parts) else None
-    return _Scored(parts, used, scores, link, kept)
+    trained_folds = None
+    if len(used) == len(parts):
+        trained_folds = OutOfFoldScores.of(scores, all_parts)
+    return _Scored(parts, used, scores, link=link, trained_folds=trained_folds)
 
 
-def _of_folds(estimator, dataset, seed, rounds, folds, previous, scored):
+def _of_folds(estimator, dataset, seed, *, rounds, folds, previous, scored):
+    """Compute the temperature; train another model on few rows if it shows how more rows change it."""
     parts = scored.parts
     used = scored.used
     link = scored.link
     first = _temperature(scored.scores, dataset, used, link)
     n = n_weighted(dataset.comm, dataset.weight)
     b, s = np.mean(sizes(dataset, used), axis=0)
-    too_few = n < FEW and not estimator.booster.corrects_few
-    if too_few or _enough(dataset, parts) == 1 or s >= ALIKE * b:
+    is_noisy = n < FEW and not estimator.booster.corrects_few
+    if is_noisy or _enough(dataset, parts) == 1 or s >= ALIKE * b:
         return first
     second, share = _of_few_rows(dataset, parts)
     if second is None:
@@ -225,14 +230,14 @@ def _of_few_rows(dataset, parts):
     the held-out rows. None if they have fewer than two classes.
     """
     (first_train, first_held), (second_train, second_held) = parts[:2]
-    for held_out, train, scored in (
+    for candidates, train, scored in (
         (first_held, second_train, second_held),
         (second_held, first_train, first_held),
     ):
-        few = held_out[np.isin(held_out, train)]
+        few = candidates[np.isin(candidates, train)]
         if np.count_nonzero(present(dataset, few)) >= 2:
-            n_few, n_held = sizes(dataset, [(few, held_out)])[0]
-            return (few, scored), n_few / n_held
+            n_few, n_candidates = sizes(dataset, [(few, candidates)])[0]
+            return (few, scored), n_few / n_candidates
     return None, 0.0
 
 
@@ -245,9 +250,9 @@ def _enough(dataset, parts):
 def _temperature(scores, dataset, parts, link):
     """Fit the temperature to the held-out rows."""
     weight = _weights(dataset, parts)
-    every = of_all(dataset, weight > 0, scores, dataset.codes, weight)
+    rows_of_all = of_all(dataset, weight > 0, scores, dataset.codes, weight)
     try:
-        return dataset.comm.broadcast(fit_temperature(*every, link))
+        return dataset.comm.broadcast(fit_temperature(*rows_of_all, link))
     except ValueError as error:
         raise FoldError(str(error)) from error
 
@@ -271,14 +276,14 @@ def shares(state, data, workers):
     scores.
     """
     booster = state.booster
-    begun = state.n_rounds or booster.init_score is not None
-    if begun or booster.multilabel or booster.link == "none" and callable(booster.probabilities):
+    has_scores = state.n_rounds or booster.init_score is not None
+    has_custom_loss = booster.link == "none" and callable(booster.probabilities)
+    if has_scores or booster.multilabel or has_custom_loss:
         return None
-    class_weights = np.bincount(data.y, data.weight, data.n_classes).astype(
-        np.float64
-    )  # int64 where there are no rows
-    total_class_weights = workers.sum(class_weights)
-    return np.maximum(total_class_weights / total_class_weights.sum(), np.finfo(np.float32).tiny)
+    # Without rows, bincount returns int64.
+    class_weights = np.bincount(data.y, data.weight, data.n_classes).astype(np.float64)
+    class_weights = workers.sum(class_weights)
+    return np.maximum(class_weights / class_weights.sum(), np.finfo(np.float32).tiny)
 
 
 def with_shares(model, factors):

@@ -140,6 +140,8 @@ class Callback:
 
 
 class _UserCallback(Callback):
+    """Callback made of a user's object that has only ``after_round``."""
+
     def __init__(self, after_round):
         self.after_round = after_round
 
@@ -157,13 +159,15 @@ def as_callback(callback):
         )
     after_round = getattr(callback, "after_round", None)
     if not callable(after_round):
-        remedy = (
-            "; instead of LightGBM's early_stopping and log_evaluation, set early_stopping, "
-            "n_iter_no_change and verbose"
-        )
+        remedy = ""
+        if callable(callback):
+            remedy = (
+                "; instead of LightGBM's early_stopping and log_evaluation, set early_stopping, "
+                "n_iter_no_change and verbose"
+            )
         raise TypeError(
             f"callbacks: {callback!r} has no method after_round(state); give objects that have "
-            f"one{remedy * callable(callback)}"
+            f"one{remedy}"
         )
     return _UserCallback(after_round)
 
@@ -247,23 +251,28 @@ class Patience:
         self.min_delta = min_delta
         self.share = share
         self.tolerance = tolerance
-        self.best_round = self._since = n_rounds
-        self._best = self._bar = None
+        self.best_round = n_rounds
+        self._best = None
+        # The value that an improvement must beat, and the round since which none has.
+        self._bar = None
+        self._since = n_rounds
 
     def see(self, value, n_rounds):
         """Add the value after ``n_rounds`` rounds; return whether it is the best so far."""
         value *= self.sign
-        if self._bar is None or value < self._bar - self._least():
+        if self._bar is None or value < self._bar - self._least_improvement():
             self._bar = value
             self._since = n_rounds
-        better = self._best is None or value < self._best
-        if better:
+        is_best = self._best is None or value < self._best
+        if is_best:
             self._best = value
             self.best_round = n_rounds
-        return better
+        return is_best
 
-    def _least(self):
-        return self.min_delta + (self.tolerance * abs(self._bar) if self.tolerance else 0)
+    def _least_improvement(self):
+        if not self.tolerance:  # the value may be infinite
+            return self.min_delta
+        return self.min_delta + self.tolerance * abs(self._bar)
 
     def over(self, n_rounds):
         """Whether the patience has run out after ``n_rounds`` rounds."""
@@ -282,12 +291,12 @@ class EarlyStopping(Callback):
         Rounds without improvement that are waited for.
     min_delta : float, default=0
         See `Patience`.
-    also : sequence of metrics
-        Further ones, which the history has as well.
+    further_metrics : sequence of metrics
+        Metrics that the history has as well.
     """
 
-    def __init__(self, metric, patience, min_delta=0.0, also=()):
-        self.metrics = [metric, *also]
+    def __init__(self, metric, patience, min_delta=0.0, further_metrics=()):
+        self.metrics = [metric, *further_metrics]
         self.patience = patience
         self.min_delta = min_delta
 
@@ -314,8 +323,9 @@ class EarlyStopping(Callback):
         return self._enough(state)
 
     def _enough(self, state):
-        over = all(curve.over(state.n_rounds) for curve in self._curves.values())
-        if not over or state.n_rounds >= state.n_estimators:
+        """Whether all curves have stopped improving; then say so in the state."""
+        is_over = all(curve.over(state.n_rounds) for curve in self._curves.values())
+        if not is_over or state.n_rounds >= state.n_estimators:
             return False
         name = self.metrics[0].name
         state.ended = f"the validation {name} did not improve for {counted(self.patience, 'round')}"
@@ -325,12 +335,13 @@ class EarlyStopping(Callback):
         """Cut the training back to the best round."""
         if state.best_round < state.n_rounds:
             state.cut(state.best_round, state.best_gain)
-            state.ended = (
-                state.ended or f"the validation {self.metrics[0].name} was best after these"
-            )
+            if not state.ended:
+                state.ended = f"the validation {self.metrics[0].name} was best after these"
 
 
 class _Silence:
+    """Progress display that shows nothing."""
+
     def update(self, n=1, metrics=None):
         """Count ``n`` more rounds as done, and show the latest metrics."""
 
@@ -339,6 +350,8 @@ class _Silence:
 
 
 class _Bar(_Silence):
+    """Progress bar on a terminal."""
+
     def __init__(self, name, n_rounds):
         from tqdm import tqdm
 
@@ -358,30 +371,28 @@ class _Lines(_Silence):
         self._name = name
         self._n_rounds = n_rounds
         self._every = every
-        self._at_most = "at most " * at_most
-        self._first = self._done = done
+        self._at_most = "at most " if at_most else ""
+        self._first = done
+        self._done = done
         self._begin = time.monotonic()
 
     def update(self, n=1, metrics=None):
-        before, self._done = self._done, self._done + n
+        before = self._done
+        self._done += n
         if self._done // self._every == before // self._every and self._done < self._n_rounds:
             return
-        left = (
-            (time.monotonic() - self._begin)
-            * (self._n_rounds - self._done)
-            / (self._done - self._first)
-        )
-        facts = "".join(f", {name} {value:.6g}" for name, value in (metrics or {}).items())
-        seconds = f"{left:.{int(left < 10)}f} s left"
-        line = f"{self._name}: round {self._done} of {self._at_most}{self._n_rounds}{facts}, {self._at_most}{seconds}"
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # a stream that is full or closed costs no training
+        seconds_per_round = (time.monotonic() - self._begin) / (self._done - self._first)
+        seconds = seconds_per_round * (self._n_rounds - self._done)
+        left = f"{seconds:.1f} s left" if seconds < 10 else f"{seconds:.0f} s left"
+        values = "".join(f", {name} {value:.6g}" for name, value in (metrics or {}).items())
+        line = f"{self._name}: round {self._done} of {self._at_most}{self._n_rounds}{values}, {self._at_most}{left}"
+        # A stream that is full or closed must not end the training.
+        with contextlib.suppress(OSError, ValueError):
             print(line, file=sys.stderr, flush=True)
 
 
 def progress(name, n_rounds, every, done=0, at_most=False):
-    """Return a progress display with ``update(n, known)`` and ``close()``.
+    """Return a progress display with ``update(n, metrics)`` and ``close()``.
 
     Parameters
     ----------
@@ -397,11 +408,9 @@ def progress(name, n_rounds, every, done=0, at_most=False):
     """
     if not every or sys.stderr is None:
         return _Silence()
-    return (
-        _Bar(name, n_rounds - done)
-        if sys.stderr.isatty()
-        else _Lines(name, n_rounds, every, done, at_most)
-    )
+    if sys.stderr.isatty():
+        return _Bar(name, n_rounds - done)
+    return _Lines(name, n_rounds, every, done, at_most)
 
 
 class Progress(Callback):

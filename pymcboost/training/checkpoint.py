@@ -99,7 +99,7 @@ class Checkpoint(Callback):
         self.every = every
         self.note = note
         self.resumed = 0
-        self.more: dict[str, Any] = {}  # what else the file says, as a model file does
+        self.more: dict[str, Any] = {}  # further entries of the file's meta, as in a model file
 
     def fit(
         self,
@@ -194,7 +194,8 @@ class Checkpoint(Callback):
         if self._saved is None:
             self.seed = self._workers.broadcast(int.from_bytes(os.urandom(8), "little") % SEEDS)
         else:
-            self.seed, self._best = self._saved["seed"], self._saved["best"]
+            self.seed = self._saved["seed"]
+            self._best = self._saved["best"]
 
     def resume(self, plan):
         """Return the rounds in the file, if they belong to this training."""
@@ -203,8 +204,10 @@ class Checkpoint(Callback):
         self._next = time.monotonic() + self.every
         if self._saved is None:
             return None
-        saved, self._saved = self._saved, None
-        model, rounds = saved["model"], saved["rounds"]
+        saved = self._saved
+        self._saved = None
+        model = saved["model"]
+        rounds = saved["rounds"]
         differences = _differences(model.meta, plan.meta, plan.defaults) or _data_differences(
             saved["data"], self._data
         )
@@ -224,7 +227,8 @@ class Checkpoint(Callback):
                 f"this is {__version__}: the model may differ slightly from that of an "
                 "uninterrupted training"
             )
-        self.resumed = self._written = rounds
+        self.resumed = rounds
+        self._written = rounds
         if self.note is not None:
             self.note(f"continuing from the {counted(rounds, 'round')} in {self._name()}")
         state = {
@@ -261,12 +265,17 @@ class Checkpoint(Callback):
             return
         if not (state.interrupted or (state.complete and state.folds_follow)):
             return
-        rounds, *rest = self._last
+        rounds, *gains_and_best = self._last
+        if self._written >= rounds:
+            return
         # Cutting gives the model of the first rounds only if later rounds do not change earlier ones.
-        if self._written < rounds and (rounds == state.n_rounds or state.model().has_stages):
+        if rounds == state.n_rounds or state.model().has_stages:
             history = {name: values[:rounds] for name, values in state.history.items()}
             self._write(
-                lambda **meta: _first_rounds(state.model(**meta), rounds), history, rounds, *rest
+                lambda **meta: _first_rounds(state.model(**meta), rounds),
+                history,
+                rounds,
+                *gains_and_best,
             )
 
     # -- the file --------------------------------------------------------------------------------------------------
@@ -275,6 +284,7 @@ class Checkpoint(Callback):
         return os.fsdecode(self.path)
 
     def _write(self, make_model, history, rounds, gain, best_gain, best_round, cv_results):
+        """Write the rounds of a model to the file, or warn that it failed."""
         arrays = {}
         for name, sums in {"gain": gain, "best_gain": best_gain}.items():
             arrays[f"{name}.column"] = sums.column.astype(np.int32)
@@ -305,9 +315,10 @@ class Checkpoint(Callback):
 
     def _read_for_all(self):
         """Read the file on worker 0 and send it to all workers, with any error. None if there is no file."""
-        if self._workers.size == 1:
+        if self._workers.size == 1:  # without a copy of the model as bytes
             return self._read()
-        saved = error = None
+        saved = None
+        error = None
         if self._workers.rank == 0:
             try:
                 saved = self._read()
@@ -358,9 +369,8 @@ def _array(entry):
     data = base64.b64decode(entry["data"], validate=True)
     if dtype.kind not in ARRAY_KINDS or not dtype.itemsize:
         raise ValueError(f"{dtype} arrays are not supported")
-    if not all(type(size) is int and size >= 0 for size in shape) or math.prod(
-        shape
-    ) * dtype.itemsize != len(data):
+    is_shape = all(type(size) is int and size >= 0 for size in shape)
+    if not is_shape or math.prod(shape) * dtype.itemsize != len(data):
         raise ValueError(f"{len(data)} bytes do not form a {dtype} array of shape {shape}")
     return np.ndarray(shape, dtype, data).copy()
 
@@ -370,12 +380,10 @@ def _decoded(model, meta):
     if meta["format"] != FORMAT or not meta.keys() <= KEYS:
         return None
     arrays = {name: _array(entry) for name, entry in meta["arrays"].items()}
-    gains = {
-        name: _gains(
-            arrays.pop(f"{name}.column"), arrays.pop(f"{name}.value"), model.n_features_in_
-        )
+    gain, best_gain = (
+        _gains(arrays.pop(f"{name}.column"), arrays.pop(f"{name}.value"), model.n_features_in_)
         for name in ("gain", "best_gain")
-    }
+    )
     history = {}
     cv_results = {}
     for name, array in arrays.items():
@@ -388,33 +396,40 @@ def _decoded(model, meta):
             cv_results[key] = array
         else:
             return None
+    best = base64.b64decode(meta["best"], validate=True) if "best" in meta else None
     saved = {
         "model": model,
-        "best": base64.b64decode(meta["best"], validate=True) if "best" in meta else None,
+        "best": best,
         "rounds": meta["rounds"],
         "best_round": meta["best_round"],
         "seed": meta["seed"],
         "data": dict(meta["data"]),
         "history": history,
         "cv_results": cv_results or None,
-        **gains,
+        "gain": gain,
+        "best_gain": best_gain,
     }
-    counts_are_valid = all(
-        isinstance(saved[name], int) and saved[name] >= 0 for name in ("rounds", "seed")
-    )
+    if best is not None:
+        Model.from_bytes(best)  # an error if it is not a model
+    return saved if _fits_together(saved) else None
+
+
+def _fits_together(saved):
+    """Whether numbers, columns and data of a decoded checkpoint belong to its model."""
+    model = saved["model"]
+    rounds = saved["rounds"]
     best = saved["best_round"]
-    fits = (
-        counts_are_valid
-        and (best is None or (isinstance(best, int) and 0 < best <= saved["rounds"]))
-        and saved["seed"] < SEEDS
+    seed = saved["seed"]
+    cv_results = saved["cv_results"]
+    return (
+        (isinstance(rounds, int) and rounds >= 0)
+        and (isinstance(seed, int) and 0 <= seed < SEEDS)
+        and (best is None or (isinstance(best, int) and 0 < best <= rounds))
         and saved["data"].get("features") == model.n_features_in_
-        and (not model.has_stages or saved["rounds"] == model.n_rounds)
-        and all(values.ndim and len(values) == saved["rounds"] for values in history.values())
-        and (not cv_results or cv_results.keys() >= CV_ARRAYS | CV_NUMBERS)
+        and (not model.has_stages or rounds == model.n_rounds)
+        and all(values.ndim and len(values) == rounds for values in saved["history"].values())
+        and (cv_results is None or cv_results.keys() >= CV_ARRAYS | CV_NUMBERS)
     )
-    if saved["best"] is not None:
-        Model.from_bytes(saved["best"])
-    return saved if fits else None
 
 
 def _is_cv_array(key):
@@ -451,18 +466,17 @@ def _identity(dataset, validation):
     data = {"rows": n_rows, "features": X.shape[1], "sparse": hasattr(X, "indptr")}
     data |= zip(("X", *parts), sums, strict=True)
     data["y"] = [zlib.crc32(repr(dataset.classes.tolist()).encode()), data["y"]]
-    data["groups"] = (
-        None if dataset.groups is None else zlib.crc32(repr(dataset.groups.tolist()).encode())
-    )
-    data["validation"] = (
-        None
-        if validation is None
-        else [_identity_of_set(validation_set) for validation_set in validation.sets]
-    )
+    data["groups"] = None
+    if dataset.groups is not None:
+        data["groups"] = zlib.crc32(repr(dataset.groups.tolist()).encode())
+    data["validation"] = None
+    if validation is not None:
+        data["validation"] = [_identity_of_set(each_set) for each_set in validation.sets]
     return data
 
 
 def _identity_of_set(validation_set):
+    """Name, sizes and checksums of a validation set."""
     number = np.arange(len(validation_set.codes))
     parts = validation_set.codes, validation_set.weight, validation_set.init_score
     return [
@@ -489,17 +503,12 @@ def _checksum(array, number, dtype=np.float64):
         part = array[begin : begin + step]
         if hasattr(part, "tocsr"):
             data = part.data.astype(dtype).view(bits).astype(np.uint64)
-            part = type(part)((data, part.indices, part.indptr), shape=part.shape)
+            words = type(part)((data, part.indices, part.indptr), shape=part.shape)
         else:
-            part = (
-                np.ascontiguousarray(part, dtype=dtype)
-                .reshape(-1, n_columns)
-                .view(bits)
-                .astype(np.uint64)
-            )
-        total += _mixed(
-            _mixed(part @ factor) + number[begin : begin + step].astype(np.uint64)
-        ).sum()
+            part = np.ascontiguousarray(part, dtype=dtype).reshape(-1, n_columns)
+            words = part.view(bits).astype(np.uint64)
+        row_number = number[begin : begin + step].astype(np.uint64)
+        total += _mixed(_mixed(words @ factor) + row_number).sum()
     return int(total.view(np.int64)[0])
 
 
@@ -518,8 +527,9 @@ def _data_differences(before, now):
             f"the data had {before.get(name)} {name}, now they have {now[name]}" for name in sizes
         ]
     if before.get("sparse") != now["sparse"]:
-        was, now = ("sparse", "dense") if before.get("sparse") else ("dense", "sparse")
-        return [f"the features were {was}, now they are {now}"]
+        if now["sparse"]:
+            return ["the features were dense, now they are sparse"]
+        return ["the features were sparse, now they are dense"]
     return [f"{words} differ" for name, words in DATA.items() if before.get(name) != now[name]]
 
 
@@ -530,12 +540,12 @@ def _differences(before, now, defaults):
     old = before.get("params", {})
     new = now["params"]
     # other versions may store other defaults
-    was = {**defaults, **old}
-    is_now = {**defaults, **new}
+    old_values = {**defaults, **old}
+    new_values = {**defaults, **new}
     return [
         f"{name} was {_shown(old, name)}, now it is {_shown(new, name)}"
         for name in sorted({*old, *new} - {"n_estimators"})
-        if was.get(name) != is_now.get(name)
+        if old_values.get(name) != new_values.get(name)
     ]
 
 
@@ -544,4 +554,5 @@ def _shown(params, name):
 
 
 def _first_rounds(model, rounds):
+    """Cut a model to its first rounds, if it has rounds."""
     return model.truncate(rounds) if model.has_stages else model

@@ -22,13 +22,13 @@ def previous_of(init_model, estimator):
     ValueError, TypeError
         Where it is none of these, or of another algorithm, or has no rounds that others can be added to.
     """
-    now = values_of(estimator)
-    if now["warm_start"]:
+    params = values_of(estimator)
+    if params["warm_start"]:
         raise ValueError(
             "warm_start adds rounds to the estimator's own model, init_model to the given "
             "one; use only one of them"
         )
-    if now["n_estimators"] == "auto":
+    if params["n_estimators"] == "auto":
         raise ValueError(
             'n_estimators="auto" trains new models in every fold, so it cannot be used with '
             "init_model; give the number of rounds to add"
@@ -39,10 +39,10 @@ def previous_of(init_model, estimator):
         raise TypeError(
             f"init_model must be a Model, a model file or a fitted estimator, not {init_model!r}"
         )
-    was = model.information.get("algorithm", "unknown")
-    if was != estimator.algorithm:
+    algorithm = model.information.get("algorithm", "unknown")
+    if algorithm != estimator.algorithm:
         raise ValueError(
-            f"init_model: its algorithm is {was}, but {type(estimator).__name__} can only "
+            f"init_model: its algorithm is {algorithm}, but {type(estimator).__name__} can only "
             f"continue {estimator.algorithm} models, with their original meta"
         )
     if not model.has_stages:
@@ -67,8 +67,8 @@ def refuse_reweighted(model, source):
     if not model.n_learners:
         return
     params = model.information.get("params", {})
-    name = params.get("loss", "softmax")
-    begins_at_zero = name in PAIRWISE or (name in LOSSES and not LOSSES[name].begins)
+    loss = params.get("loss", "softmax")
+    begins_at_zero = loss in PAIRWISE or (loss in LOSSES and not LOSSES[loss].begins)
     if model.ensemble.bias.any() and not params.get("restore_priors") and begins_at_zero:
         raise ValueError(
             f"{source} comes from reweighted() and would be lost; give the model before reweighting"
@@ -77,10 +77,8 @@ def refuse_reweighted(model, source):
 
 def left_by(model):
     """Identify the model of the last fit by algorithm, number of learners and bias, to notice later changes to it."""
-    n_learners = getattr(
-        model, "n_learners", None
-    )  # kernel machines with a Python kernel have no ensemble
-    if n_learners is None:
+    n_learners = getattr(model, "n_learners", None)
+    if n_learners is None:  # kernel machines with a Python kernel have no ensemble
         return None, None, None
     return model.information.get("algorithm"), n_learners, model.ensemble.bias.tolist()
 
@@ -88,20 +86,19 @@ def left_by(model):
 def of_last_fit(draft):
     """Read the rounds for a warm start from the model of the last fit."""
     model = draft.model_
-    now = left_by(model)
     has_stages = getattr(model, "has_stages", False)
     rounds = model.n_rounds if has_stages else draft.n_estimators_
-    was = draft._left
-    if now[:2] != was[:2] or rounds != draft.n_estimators_:
+    *learners, bias = left_by(model)
+    *learners_then, bias_then = draft._left
+    if learners != learners_then or rounds != draft.n_estimators_:
         raise ValueError(
             "warm_start: model_ was truncated, merged or replaced after the last fit; set "
             "warm_start=False to train a new model"
         )
-    if was[2] is None and now[2] is not None:
+    if bias_then is None and bias is not None:
         refuse_reweighted(model, "warm_start: the bias of model_")
-    elif was[2] is not None and not np.allclose(
-        now[2], was[2], rtol=2**-8, atol=1e-6
-    ):  # leaves may be float16
+    # Leaves may be float16.
+    elif bias_then is not None and not np.allclose(bias, bias_then, rtol=2**-8, atol=1e-6):
         raise ValueError(
             "warm_start: the bias of model_ comes from reweighted() and would be lost; give "
             "the model before reweighting"
@@ -111,7 +108,7 @@ def of_last_fit(draft):
     )
 
 
-def check_first_scores(draft, has_init_score):
+def check_init_score(draft, has_init_score):
     """Refuse a warm start if only one of the two fits has an init_score."""
     had_init_score = getattr(draft, "_has_init_score", False)
     if had_init_score and not has_init_score:
@@ -134,11 +131,8 @@ def check_columns(n_features, names, model):
             f"{n_features}; give the same columns"
         )
     if names is not None and model.feature_names is not None and names != model.feature_names:
-        column = next(
-            i
-            for i, pair in enumerate(zip(names, model.feature_names, strict=True))
-            if pair[0] != pair[1]
-        )
+        pairs = zip(names, model.feature_names, strict=True)
+        column = next(i for i, (name, model_name) in enumerate(pairs) if name != model_name)
         raise ValueError(
             f"init_model: column {column} is {names[column]!r} here, but {model.feature_names[column]!r} "
             "in the model; give the same columns in the same order"
@@ -149,14 +143,15 @@ def codes_in(previous, labels, codes):
     """Translate codes of the rows' own ``labels`` into codes of the model's classes; return both classes and codes."""
     model_labels = previous.model.classes_
     new_labels = labels_of_file(labels)
-    alike = (model_labels.dtype.kind in "OU") == (new_labels.dtype.kind in "OU")
-    class_index = positions(model_labels, new_labels) if alike else np.full(len(new_labels), -1)
-    new = class_index < 0
-    if new.any():
+    class_index = np.full(len(new_labels), -1)
+    if (model_labels.dtype.kind in "OU") == (new_labels.dtype.kind in "OU"):
+        class_index = positions(model_labels, new_labels)
+    is_new = class_index < 0
+    if is_new.any():
+        more = "..." if len(model_labels) > 5 else ""
         raise ValueError(
-            f"init_model: y has the label {labels[new].tolist()[0]!r}, which is not a class of "
-            "the model; its classes are "
-            f"{model_labels[:5].tolist()}{'...' if len(model_labels) > 5 else ''}. To add classes, train a "
+            f"init_model: y has the label {labels[is_new].tolist()[0]!r}, which is not a class of "
+            f"the model; its classes are {model_labels[:5].tolist()}{more}. To add classes, train a "
             "new model"
         )
     return previous.classes, class_index[codes]

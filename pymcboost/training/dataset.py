@@ -185,11 +185,8 @@ class Dataset:
 
     def _begin(self, max_bins, categorical_features, comm):
         """Check the number of bins, and return the reader of the rows."""
-        if (
-            isinstance(max_bins, bool)
-            or not isinstance(max_bins, Integral)
-            or not 2 <= max_bins <= MOST_BINS
-        ):
+        is_integer = isinstance(max_bins, Integral) and not isinstance(max_bins, bool)
+        if not is_integer or not 2 <= max_bins <= MOST_BINS:
             raise ValueError(
                 f"Dataset: max_bins={max_bins!r} is not allowed; it must be an integer from 2 to {MOST_BINS}"
             )
@@ -328,8 +325,8 @@ class Dataset:
                 classes, codes = continuing.codes_in(initial, rows.classes, rows.codes)
             else:
                 classes, codes = _classes_of_subset(rows)
-            first = _scores_for(rows, classes)
-            rows = replace(rows, classes=classes, codes=codes, init_score=first)
+            init_score = _scores_for(rows, classes)
+            rows = replace(rows, classes=classes, codes=codes, init_score=init_score)
         if warm_start:
             check_same_classes(rows.classes, estimator.classes_)
         estimator.n_features_in_ = rows.X.shape[1]
@@ -340,9 +337,9 @@ class Dataset:
 
     def _init_score_for(self, classes):
         """Initial scores of the rows for these classes, (n_samples, K), or None."""
-        first = _scores_for(self._set, classes)
+        init_score = _scores_for(self._set, classes)
         subset = self._set.subset
-        return first if first is None or subset is None else first[subset]
+        return init_score if init_score is None or subset is None else init_score[subset]
 
     def _features_for(self, model):
         """Return the rows as a model with these columns scores them, in the order of the subset."""
@@ -353,11 +350,8 @@ class Dataset:
                 "a Dataset of blocks keeps no feature values, so it cannot be predicted; "
                 "predict the blocks one by one"
             )
-        if (
-            names is not None
-            and rows.feature_names is not None
-            and list(names) != list(rows.feature_names)
-        ):
+        both_named = names is not None and rows.feature_names is not None
+        if both_named and list(names) != list(rows.feature_names):
             raise ValueError(
                 "the columns of the Dataset have other names than those of the training data"
             )
@@ -374,10 +368,8 @@ def _check_features(rows, booster):
             f"{name} needs feature values, but a Dataset of blocks keeps only their bins; give "
             "arrays"
         )
-    if (
-        not booster.allows_missing
-        and np.isnan(rows.X.data if hasattr(rows.X, "indptr") else rows.X).any()
-    ):
+    values = rows.X.data if hasattr(rows.X, "indptr") else rows.X
+    if not booster.allows_missing and np.isnan(values).any():
         raise ValueError(
             f"{name} does not support missing values, but the Dataset has some; impute them first"
         )
@@ -436,22 +428,19 @@ def _check_labels(dataset, booster, y):
         )
     if y is None:
         return
-    labels = (
-        labels_given(y, len(dataset), rows.classes)[1]
-        if rows.is_multilabel
-        else own_labels(lists_of(y))
-    )
-    if not np.array_equal(
-        np.ravel(labels), np.ravel(rows.y(slice(None) if rows.subset is None else rows.subset))
-    ):
+    if rows.is_multilabel:
+        _, labels = labels_given(y, len(dataset), rows.classes)
+    else:
+        labels = own_labels(lists_of(y))
+    labels_of_dataset = rows.y() if rows.subset is None else rows.y(rows.subset)
+    if not np.array_equal(np.ravel(labels), np.ravel(labels_of_dataset)):
         raise ValueError(f"{name}: y has other labels than the Dataset; leave y out")
 
 
 def _check_categories(rows, model):
     """Refuse a model that has other categories than the rows."""
-    categories, categories_of_model = (
-        None if each is None else each.dump() for each in (rows.categories, model.categories)
-    )
+    categories = None if rows.categories is None else rows.categories.dump()
+    categories_of_model = None if model.categories is None else model.categories.dump()
     if categories != categories_of_model:
         raise ValueError(
             "the Dataset has other categories than the model, so its codes would mean other "
@@ -477,9 +466,9 @@ def _classes_of_subset(rows):
     if rows.subset is None:
         return rows.classes, rows.codes
     present = np.unique(rows.codes[rows.subset])
-    new = np.zeros(rows.n_classes, dtype=rows.codes.dtype)
-    new[present] = np.arange(len(present))
-    return rows.classes[present], new[rows.codes]
+    new_code = np.zeros(rows.n_classes, dtype=rows.codes.dtype)
+    new_code[present] = np.arange(len(present))
+    return rows.classes[present], new_code[rows.codes]
 
 
 class _Reader:

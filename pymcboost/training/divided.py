@@ -3,6 +3,7 @@
 import json
 from hashlib import sha256
 from numbers import Integral
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from pymcboost.model.categories import (
 from pymcboost.model.columns import names_of
 from pymcboost.model.missing import with_missing
 from pymcboost.model.rows import is_lists_of_labels, joined, own_labels, positions
-from pymcboost.threads import available_cpus, resolve_n_jobs, startable
-from pymcboost.training.inputs import check_classes, weights_of_classes, weights_of_rows
+from pymcboost.threads import available_cpus, counted, resolve_n_jobs, startable
+from pymcboost.training.inputs import weights_of_classes, weights_of_rows
 from pymcboost.training.labels import joined_labels
 
 # The kernels of one worker number its rows in 32 bits. The total over all workers is limited because the sums, in
@@ -39,69 +40,176 @@ def needs_folds(params):
     )
 
 
-def refuse(booster, workers, sets, groups, **arguments):
+def refuse(booster, workers, groups):
     """Refuse options that do not work with a communicator or with several workers."""
     name = booster.name
-    p = booster.params
-    if workers is not ALONE and (
-        groups is not None or (needs_folds(p) and not isinstance(p.cv, Integral))
-    ):
-        subject = "groups are" if groups is not None else f"cv={p.cv!r} is"
-        raise ValueError(
-            f"{name}: {subject} not supported with a communicator, because folds are drawn by row "
-            "number; give cv as a number, and no groups"
-        )
-    if workers is not ALONE and not booster.takes_workers:
-        raise TypeError(
-            f"{name} trains with one worker and does not support comm; "
-            "VectorTreeBoostClassifier, MCBoostClassifier, LogitBoostClassifier, "
-            "MartClassifier, ABCLogitBoostClassifier and ABCMartClassifier do"
-        )
-    if workers.size == 1:
-        return
-    for subject, value in arguments.items():
-        if value is not None and value is not False:
-            raise ValueError(f"{name}: {subject} works only with one worker")
+    params = booster.params
+    if workers is not ALONE:
+        unsupported = None
+        if groups is not None:
+            unsupported = "groups are"
+        elif needs_folds(params) and not isinstance(params.cv, Integral):
+            unsupported = f"cv={params.cv!r} is"
+        if unsupported is not None:
+            raise ValueError(
+                f"{name}: {unsupported} not supported with a communicator, because folds are drawn by row "
+                "number; give cv as a number, and no groups"
+            )
+        if not booster.takes_workers:
+            raise TypeError(
+                f"{name} trains with one worker and does not support comm; "
+                "VectorTreeBoostClassifier, MCBoostClassifier, LogitBoostClassifier, "
+                "MartClassifier, ABCLogitBoostClassifier and ABCMartClassifier do"
+            )
+    if workers.size > 1 and params.warm_start:
+        raise ValueError(f"{name}: warm_start works only with one worker")
+
+
+# -- agreement: what all workers must have alike -----------------------------------------------------------------------
+
+
+def _stated_by_all(workers, state):
+    """Return what the function ``state`` returns on each worker, to be compared.
+
+    A single worker has nothing to compare with and gets an empty list, because hashing a model takes time.
+    """
+    return workers.exchange(state()) if workers.size > 1 else []
+
+
+def _digest(model):
+    return sha256(model.to_bytes()).hexdigest()
+
+
+class _Arguments(NamedTuple):
+    """What a worker states about its call of ``fit``.
+
+    Attributes
+    ----------
+    params : dict
+        Parameters by name; also the metrics of shared callbacks, and the checksum of ``init_model``.
+    has_init_model : bool
+    callbacks : list of str
+        Class names of the callbacks that all workers need.
+    """
+
+    params: dict[str, Any]
+    has_init_model: bool
+    callbacks: list[str]
 
 
 def check_alike(workers, booster, params, callbacks, initial):
     """Refuse parameters, an ``init_model`` and callbacks that differ between the workers."""
-    if workers.size == 1:
-        return
-    shared = [callback for callback in callbacks if callback.shared]
-    metrics = sorted(name for callback in shared for name in callback._measured(booster.params))
-    params = {**params, "scoring of callbacks": metrics}
-    if initial is not None:
-        params["init_model"] = (
-            f"a model with SHA-256 {sha256(initial.model.to_bytes()).hexdigest()}"
+
+    def state():
+        shared = [callback for callback in callbacks if callback.shared]
+        metrics = sorted(name for callback in shared for name in callback._measured(booster.params))
+        stated = {**params, "scoring of callbacks": metrics}
+        if initial is not None:
+            stated["init_model"] = f"a model with SHA-256 {_digest(initial.model)}"
+        names = [type(callback).__name__ for callback in shared]
+        return _Arguments(stated, initial is not None, names)
+
+    statements = _stated_by_all(workers, state)
+    for rank, arguments in enumerate(statements):
+        _refuse_difference(booster.name, rank, arguments, of_first=statements[0])
+
+
+def _refuse_difference(name, rank, arguments, of_first):
+    """Refuse `_Arguments` of a worker that differ from those of worker 0."""
+    if arguments.has_init_model != of_first.has_init_model:
+        raise ValueError(
+            f"{name}: init_model is given on some workers only; give it on all, or on none"
         )
-    every = workers.exchange(
-        (params, initial is None, [type(callback).__name__ for callback in shared])
-    )
-    first, first_has_none, first_shared = every[0]
-    for rank, (worker_params, has_none, has) in enumerate(every):
-        if has_none != first_has_none:
+    for callback in dict.fromkeys(arguments.callbacks + of_first.callbacks):
+        n_here = arguments.callbacks.count(callback)
+        n_first = of_first.callbacks.count(callback)
+        if n_here != n_first:
             raise ValueError(
-                f"{booster.name}: init_model is given on some workers only; give it on all, or on none"
+                f"{name}: worker {rank} has {n_here} {callback}, but worker 0 "
+                f"has {n_first}; give all workers the same"
             )
-        for callback_name in dict.fromkeys(has + first_shared):
-            if has.count(callback_name) != first_shared.count(callback_name):
-                raise ValueError(
-                    f"{booster.name}: worker {rank} has {has.count(callback_name)} {callback_name}, but worker 0 "
-                    f"has {first_shared.count(callback_name)}; give all workers the same"
-                )
-        for callback in sorted({*worker_params, *first}):
-            here, default_worker_value = (
-                worker_params.get(callback, "the default"),
-                first.get(callback, "the default"),
+    for parameter in sorted({*arguments.params, *of_first.params}):
+        here = arguments.params.get(parameter, "the default")
+        first = of_first.params.get(parameter, "the default")
+        # As JSON, in which a model file stores them.
+        if json.dumps(here, sort_keys=True) != json.dumps(first, sort_keys=True):
+            raise ValueError(
+                f"{name}: {parameter} is {here!r} on worker {rank}, but {first!r} on "
+                "worker 0; give all workers the same"
             )
-            if json.dumps(here, sort_keys=True) != json.dumps(
-                default_worker_value, sort_keys=True
-            ):  # as the file has them
-                raise ValueError(
-                    f"{booster.name}: {callback} is {here!r} on worker {rank}, but {default_worker_value!r} on "
-                    "worker 0; give all workers the same"
-                )
+
+
+def check_models(workers, name, make_model):
+    """Check after the training that all workers have the same model, byte by byte."""
+    digests = _stated_by_all(workers, lambda: _digest(make_model()))
+    for rank, digest in enumerate(digests):
+        if digest != digests[0]:
+            raise WorkerError(
+                f"{name}: worker {rank} has a different model than worker 0; use the same "
+                "functions (learning-rate schedules, losses, metrics) and the same version of "
+                "pymcboost on all workers"
+            )
+
+
+class _Form(NamedTuple):
+    """What a worker states about its rows."""
+
+    shape: tuple[int, int]
+    names: list[str] | None
+    label_shape: tuple[int, ...]
+    is_sparse: bool
+    has_init_score: bool
+
+
+def check_columns(workers, booster, X, names, labels, has_init_score):
+    """Refuse too many rows, and rows whose columns, form or labels differ from those of the other workers."""
+    name = booster.name
+    names = None if names is None else list(names)
+    forms = workers.exchange(_Form(X.shape, names, labels, hasattr(X, "tocsr"), has_init_score))
+    first = forms[0]
+    if len({form.has_init_score for form in forms}) > 1:
+        raise ValueError(
+            f"{name}: init_score is given on some workers only; give it on all, or on none"
+        )
+    for rank, form in enumerate(forms):
+        n_rows, n_columns = form.shape
+        if n_columns != first.shape[1]:
+            raise ValueError(
+                f"X has {n_columns} columns on worker {rank}, but {first.shape[1]} on worker 0; "
+                "give all workers the same columns"
+            )
+        if form.is_sparse != first.is_sparse:
+            raise ValueError(
+                f"{name}: X is sparse on some workers and dense on others; use one type on all"
+            )
+        if form.names != first.names:
+            raise ValueError(
+                f"X has the columns {form.names} on worker {rank}, but {first.names} on worker 0; "
+                "give all workers the same columns"
+            )
+        if form.label_shape != first.label_shape:
+            raise ValueError(
+                f"the rows of y have shape {form.label_shape} on worker {rank}, but {first.label_shape} on "
+                "worker 0; give all workers the same kind of labels"
+            )
+        if n_rows > OWN_ROWS and workers.size == 1:
+            raise ValueError(
+                f"X has {n_rows} rows, more than the {OWN_ROWS} that one worker supports; "
+                "divide them among workers"
+            )
+        if n_rows > OWN_ROWS:
+            raise ValueError(
+                f"worker {rank} has {n_rows} rows, more than {OWN_ROWS}; divide them among "
+                "more workers"
+            )
+    total = sum(form.shape[0] for form in forms)
+    if total > MOST_ROWS:
+        raise ValueError(
+            f"the workers have {total} rows, but training supports at most {MOST_ROWS}"
+        )
+
+
+# -- columns -----------------------------------------------------------------------------------------------------------
 
 
 def missing_columns(workers, dataset):
@@ -112,150 +220,83 @@ def missing_columns(workers, dataset):
     return np.unique(workers.concatenate(columns))
 
 
-def check_models(workers, name, model):
-    """Check that all workers have the same model; ``model`` is a function that returns it."""
-    if workers.size == 1:
-        return
-    digests = workers.exchange(sha256(model().to_bytes()).hexdigest())
-    if len({*digests}) > 1:
-        rank = next(i for i, digest in enumerate(digests) if digest != digests[0])
-        raise WorkerError(
-            f"{name}: worker {rank} has a different model than worker 0; use the same "
-            "functions (learning-rate schedules, losses, metrics) and the same version of "
-            "pymcboost on all workers"
-        )
-
-
 def categorical_columns(workers, categorical_features, X):
     """Return ``categorical_features``, where "from_dtype" selects the same columns on all workers.
 
-    Text may be missing in all rows of one worker, or read as numbers there.
+    Text may be missing in all rows of one worker, or read as numbers there. One worker leaves the choice to
+    `categories.find`, which reads text only once.
     """
-    if (
-        workers.size == 1
-        or not isinstance(categorical_features, str)
-        or categorical_features != "from_dtype"
-    ):
+    from_dtype = isinstance(categorical_features, str) and categorical_features == "from_dtype"
+    if workers.size == 1 or not from_dtype:
         return categorical_features
     columns = [column_of(X, j) for j in range(X.shape[1])] if is_frame(X) else []
-    every = workers.exchange([(is_category(column), *words_in(column)) for column in columns])
-    if (
-        len({len(columns_of_worker) for columns_of_worker in every}) > 1 or not columns
-    ):  # the first is refused later
+    columns_of_workers = workers.exchange(
+        [(is_category(column), *words_in(column)) for column in columns]
+    )
+    n_columns = {len(columns_of_worker) for columns_of_worker in columns_of_workers}
+    if not columns or len(n_columns) > 1:  # `check_columns` refuses different numbers of columns
         return categorical_features
-    category, words, others = np.any(every, axis=0).T
+    category, words, others = np.any(columns_of_workers, axis=0).T
     return np.flatnonzero(category | (words & ~others))
 
 
 def categories_of(workers, name, categories):
     """Categories of the rows of all workers, the same as one worker with all rows would find."""
-    if workers.size == 1:
-        return categories
-    every = workers.exchange(categories)
-    if (
-        len(
-            {
-                None if worker_categories is None else tuple(worker_categories.feature.tolist())
-                for worker_categories in every
-            }
-        )
-        > 1
-    ):
+    categories_of_workers = workers.exchange(categories)
+    columns_of_workers = {
+        None if of_worker is None else tuple(of_worker.feature.tolist())
+        for of_worker in categories_of_workers
+    }
+    if len(columns_of_workers) > 1:
         raise ValueError(
             f"{name}: the categorical columns of X differ between the workers; use the same on all"
         )
     if categories is None:
         return None
     names = []
-    levels = np.max([worker_categories.levels for worker_categories in every], axis=0).tolist()
+    n_levels = []
     for j, column in enumerate(categories.feature.tolist()):
-        names_of_workers = [
-            worker_categories.names[j] for worker_categories in every if worker_categories.levels[j]
-        ]
-        if not names_of_workers:
+        with_levels = [of_worker for of_worker in categories_of_workers if of_worker.levels[j]]
+        if not with_levels:
             raise ValueError(
                 f"{name}: column {column} of X is missing in all rows of all workers; leave it out"
             )
-        if len({worker_categories is None for worker_categories in names_of_workers}) > 1:
+        names_of_workers = [of_worker.names[j] for of_worker in with_levels]
+        if len({level_names is None for level_names in names_of_workers}) > 1:
             raise ValueError(
                 f"{name}: column {column} of X is text on some workers and numbers on others; "
                 "convert it to one type"
             )
-        names.append(
-            None if names_of_workers[0] is None else sorted(set().union(*names_of_workers))
-        )
-        levels[j] = levels[j] if names[-1] is None else len(names[-1])
-    if max(levels) > MOST_LEVELS:
+        if names_of_workers[0] is None:  # the column holds codes
+            names.append(None)
+            n_levels.append(max(of_worker.levels[j] for of_worker in with_levels))
+        else:
+            names.append(sorted(set().union(*names_of_workers)))
+            n_levels.append(len(names[-1]))
+    if max(n_levels) > MOST_LEVELS:
         raise ValueError(
-            f"{name}: a column of X has {max(levels)} categories over all workers, but at most "
+            f"{name}: a column of X has {max(n_levels)} categories over all workers, but at most "
             f"{MOST_LEVELS} are supported; leave it out, or merge rare levels"
         )
-    return Categories(categories.feature, np.array(levels, dtype=np.int64), tuple(names))
+    return Categories(categories.feature, np.array(n_levels, dtype=np.int64), tuple(names))
 
 
 def threads_of(n_jobs, workers):
     """Number of threads of this worker; the default is an equal share of the machine's cores."""
-    if workers.size > 1 and n_jobs is None:
+    if n_jobs is None:
         return startable(max(1, available_cpus() // workers.beside))
     return resolve_n_jobs(n_jobs)
 
 
-def check_columns(workers, booster, X, names, labels, has_init_score):
-    """Refuse too many rows, and rows whose columns, form or labels differ from those of the other workers."""
-    if workers.size == 1:
-        if X.shape[0] > OWN_ROWS:
-            raise ValueError(
-                f"X has {X.shape[0]} rows, more than the {OWN_ROWS} that one worker supports; "
-                "divide them among workers"
-            )
-        return
-    name = booster.name
-    is_sparse = hasattr(X, "tocsr")
-    every = workers.exchange(
-        (X.shape, None if names is None else list(names), labels, is_sparse, has_init_score)
-    )
-    if len({facts[-1] for facts in every}) > 1:
-        raise ValueError(
-            f"{name}: init_score is given on some workers only; give it on all, or on none"
-        )
-    for rank, (shape, column_names, label_shape, sparse, _) in enumerate(every):
-        if shape[1] != every[0][0][1]:
-            raise ValueError(
-                f"X has {shape[1]} columns on worker {rank}, but {every[0][0][1]} on worker 0; "
-                "give all workers the same columns"
-            )
-        if sparse != every[0][3]:
-            raise ValueError(
-                f"{name}: X is sparse on some workers and dense on others; use one type on all"
-            )
-        if column_names != every[0][1]:
-            raise ValueError(
-                f"X has the columns {column_names} on worker {rank}, but {every[0][1]} on worker 0; "
-                "give all workers the same columns"
-            )
-        if label_shape != every[0][2]:
-            raise ValueError(
-                f"the rows of y have shape {label_shape} on worker {rank}, but {every[0][2]} on "
-                "worker 0; give all workers the same kind of labels"
-            )
-        if shape[0] > OWN_ROWS:
-            raise ValueError(
-                f"worker {rank} has {shape[0]} rows, more than {OWN_ROWS}; divide them among "
-                "more workers"
-            )
-    total = sum(shape[0] for shape, *_ in every)
-    if total > MOST_ROWS:
-        raise ValueError(
-            f"the workers have {total} rows, but training supports at most {MOST_ROWS}"
-        )
+# -- classes and weights -----------------------------------------------------------------------------------------------
 
 
 def classes_of(workers, y):
     """Classes of the rows of all workers, and the positions of y among them."""
-    if workers.size == 1:
-        return np.unique(y, return_inverse=True)
-    classes = joined_labels(workers.exchange(np.unique(y)))
-    classes = np.unique(y) if classes is None else classes
+    labels = np.unique(y)
+    classes = joined_labels(workers.exchange(labels))
+    if classes is None:  # no worker has rows, which is refused later
+        classes = labels
     return classes, positions(classes, y)
 
 
@@ -266,23 +307,34 @@ def sample_weights(workers, weight, n_rows):
     return weights_of_rows(weight, n_rows)
 
 
+def _rows_of_classes(workers, classes, codes, weight):
+    """Number of rows with positive weight in each class over all workers: int64 (K,)."""
+    count = np.bincount(codes[weight > 0], minlength=len(classes))
+    return workers.sum(count.astype(np.int64))
+
+
 def class_weights(workers, params, classes, codes, weight):
     """Class weights from the counts over all workers, see `inputs.weights_of_classes`; 1 for multi-label data."""
     if codes.ndim == 2:
         return np.ones(len(classes))
-    count = workers.sum(np.bincount(codes[weight > 0], minlength=len(classes)).astype(np.int64))
-    return weights_of_classes(params, classes, count)
+    return weights_of_classes(params, classes, _rows_of_classes(workers, classes, codes, weight))
 
 
 def check_all_classes(workers, cls, classes, codes, weight):
-    """Check the classes over the rows of all workers, see `inputs.check_classes`."""
-    if workers.size == 1:
-        return check_classes(cls, codes, weight)
+    """Refuse rows of all workers with fewer than two classes, or without positive weight."""
     if codes.ndim == 2:
-        has_rows = workers.maximum(np.array([int((weight > 0).any())]))
-        return check_classes(cls, np.ones((1, 2)), has_rows.astype(float))
-    present = np.bincount(codes[weight > 0], minlength=len(classes)).astype(np.int64)
-    return check_classes(cls, np.arange(len(classes)), workers.sum(present).astype(float))
+        has_rows = workers.maximum(np.array([int((weight > 0).any())]))[0]
+        n_present = 2 * has_rows
+    else:
+        n_present = np.count_nonzero(_rows_of_classes(workers, classes, codes, weight))
+    if n_present < 2:
+        raise ValueError(
+            f"{cls.__name__} needs rows of at least 2 classes with positive weight; the data "
+            f"has {counted(n_present, 'class', 'classes')}"
+        )
+
+
+# -- validation rows ---------------------------------------------------------------------------------------------------
 
 
 def held_out(workers, codes, weight, fraction, number, seed):
@@ -305,56 +357,86 @@ def held_out(workers, codes, weight, fraction, number, seed):
 
 
 def smallest(workers, z, group, take):
-    """Mark the ``take`` smallest numbers of each group over all workers. All numbers must be distinct."""
-    first, before = np.zeros(len(take), dtype=np.uint64), np.zeros(len(take), dtype=np.int64)
-    candidates, each = (
-        np.arange(len(z)),
-        np.arange(len(take)),
-    )  # numbers whose leading digits equal those of the last one taken
+    """Mark the ``take`` smallest numbers of each group over all workers. All numbers must be distinct.
+
+    The largest number that is taken is found byte by byte, from counts of the next byte over all workers.
+    """
+    n_groups = len(take)
+    each_group = np.arange(n_groups)
+    largest_taken = np.zeros(n_groups, dtype=np.uint64)
+    n_below = np.zeros(n_groups, dtype=np.int64)  # numbers below the leading bytes found so far
+    candidates = np.arange(len(z))  # numbers that begin with these bytes
     for shift in range(56, -8, -8):
-        digit = (z[candidates] >> np.uint64(shift)).astype(np.int64) & 255
-        counts = np.bincount(256 * group[candidates] + digit, minlength=256 * len(take)).reshape(
-            -1, 256
-        )
-        ends = before[:, None] + workers.sum(counts.astype(np.int64)).cumsum(axis=1)
-        last = np.minimum((ends < take[:, None]).sum(axis=1), 255)
-        before = np.where(last > 0, ends[each, last - 1], before)
-        first |= last.astype(np.uint64) << np.uint64(shift)
-        candidates = candidates[digit == last[group[candidates]]]
-    return (z <= first[group]) & (take[group] > 0)
+        byte = (z[candidates] >> np.uint64(shift)).astype(np.int64) & 255
+        count = np.bincount(256 * group[candidates] + byte, minlength=256 * n_groups)
+        count = workers.sum(count.astype(np.int64).reshape(n_groups, 256))
+        n_up_to = n_below[:, None] + count.cumsum(axis=1)
+        last = np.minimum((n_up_to < take[:, None]).sum(axis=1), 255)
+        n_below = np.where(last > 0, n_up_to[each_group, last - 1], n_below)
+        largest_taken |= last.astype(np.uint64) << np.uint64(shift)
+        candidates = candidates[byte == last[group[candidates]]]
+    return (z <= largest_taken[group]) & (take[group] > 0)
 
 
 def drawn_set(workers, parts, number):
     """Validation set (X, y, codes, weight) of all workers, in the order of the row numbers."""
-    every = workers.exchange((number, *parts))
-    number, X, y, *columns = zip(*every, strict=True)
-    order = np.argsort(np.concatenate(number))
-    return [
-        part[order] for part in (rows_of_all(X), labels_of_parts(y), *map(np.concatenate, columns))
-    ]
+    parts_of_workers = workers.exchange((number, *parts))
+    numbers, X, y, *arrays = zip(*parts_of_workers, strict=True)
+    order = np.argsort(np.concatenate(numbers))
+    joined_parts = [rows_of_all(X), labels_of_parts(y), *map(np.concatenate, arrays)]
+    return [part[order] for part in joined_parts]
 
 
 def whole_sets(workers, sets):
-    """Join the validation sets of all workers, for each worker."""
+    """Join the validation sets of all workers, for each worker. A single one keeps its sets, without a copy."""
     if workers.size == 1:
         return sets
-    every = workers.exchange({name: tuple(map(_as_sent, parts)) for name, parts in sets.items()})
+    sets_of_workers = workers.exchange(
+        {name: tuple(map(_as_sent, parts)) for name, parts in sets.items()}
+    )
+    names = dict.fromkeys(name for sets_of_worker in sets_of_workers for name in sets_of_worker)
     return {
-        name: _joined([sets_of_worker[name] for sets_of_worker in every if name in sets_of_worker])
-        for name in dict.fromkeys(name for sets_of_worker in every for name in sets_of_worker)
+        name: _joined(
+            [sets_of_worker[name] for sets_of_worker in sets_of_workers if name in sets_of_worker]
+        )
+        for name in names
     }
 
 
 def _as_sent(part):
     """Convert a part of a set to an array, except for frames, sparse matrices and lists of labels."""
-    kept = (
+    is_sent_unchanged = (
         part is None
         or hasattr(part, "iloc")
         or is_frame(part)
         or hasattr(part, "tocsr")
         or is_lists_of_labels(part)
     )
-    return part if kept else np.asarray(part)
+    return part if is_sent_unchanged else np.asarray(part)
+
+
+def _joined(parts):
+    """Join X, y, weights and initial scores of the parts of a set; missing weights are 1 if others are given."""
+    with_rows = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
+    if any(y is None for _, y, _, _ in with_rows):
+        raise ValueError(
+            "a validation set has labels on some workers only; give each X_val with its y_val"
+        )
+    if len({init_score is None for *_, init_score in with_rows}) > 1:
+        raise ValueError(
+            "a validation set has an init_score on some workers only; give it on all of them, "
+            "or on none"
+        )
+    X, y, _, init_scores = zip(*with_rows, strict=True)
+    weight = None
+    init_score = None
+    if init_scores[0] is not None:
+        init_score = np.concatenate(list(map(np.asarray, init_scores)))
+    if any(part[2] is not None for part in parts):
+        weight = np.concatenate(
+            [np.ones(len(part[1])) if part[2] is None else part[2] for part in parts]
+        )
+    return rows_of_all(X), labels_of_parts(y), weight, init_score
 
 
 def rows_of_all(parts):
@@ -378,14 +460,11 @@ def labels_of_parts(parts):
     """Concatenate labels of several parts, in any form; integers stay integers."""
     if any(hasattr(part, "tocsr") or is_frame(part) or is_lists_of_labels(part) for part in parts):
         return rows_of_all(parts)
-    nonempty = [
-        labels for labels in (np.asarray(own_labels(part)) for part in parts) if len(labels)
-    ]
-    return (
-        joined(nonempty)
-        if nonempty and all(labels.dtype.kind in "bui" for labels in nonempty)
-        else rows_of_all(parts)
-    )
+    arrays = [np.asarray(own_labels(part)) for part in parts]
+    nonempty = [labels for labels in arrays if len(labels)]
+    if nonempty and all(labels.dtype.kind in "bui" for labels in nonempty):
+        return joined(nonempty)
+    return rows_of_all(parts)
 
 
 def _frame_of_all(parts):
@@ -439,35 +518,9 @@ def _with_levels_of_all(frames):
     types = [dict(zip(part.columns, part.dtypes, strict=True)) for part in frames]
     new = {}
     for name in types[0]:
-        dtypes = [dtype.get(name) for dtype in types]
-        if len(set(dtypes)) > 1 and all(
-            isinstance(dtype, pandas.CategoricalDtype) for dtype in dtypes
-        ):
-            new[name] = pandas.CategoricalDtype(
-                list(dict.fromkeys(level for dtype in dtypes for level in dtype.categories))
-            )
+        dtypes = [types_of_frame.get(name) for types_of_frame in types]
+        all_categorical = all(isinstance(dtype, pandas.CategoricalDtype) for dtype in dtypes)
+        if all_categorical and len(set(dtypes)) > 1:
+            levels = dict.fromkeys(level for dtype in dtypes for level in dtype.categories)
+            new[name] = pandas.CategoricalDtype(list(levels))
     return [part.astype(new) for part in frames] if new else frames
-
-
-def _joined(parts):
-    """Join X, y, weights and initial scores of the parts of a set; missing weights are 1 if others are given."""
-    filled = [part for part in parts if part[1] is None or len(part[1])] or parts[:1]
-    if any(part[1] is None for part in filled):
-        raise ValueError(
-            "a validation set has labels on some workers only; give each X_val with its y_val"
-        )
-    X = rows_of_all([part[0] for part in filled])
-    y = labels_of_parts([part[1] for part in filled])
-    without = {part[3] is None for part in filled}
-    if len(without) > 1:
-        raise ValueError(
-            "a validation set has an init_score on some workers only; give it on all of them, "
-            "or on none"
-        )
-    first = None if True in without else np.concatenate([np.asarray(part[3]) for part in filled])
-    if all(part[2] is None for part in parts):
-        return X, y, None, first
-    weight = np.concatenate(
-        [np.ones(len(part[1])) if part[2] is None else part[2] for part in parts]
-    )
-    return X, y, weight, first

@@ -1,7 +1,8 @@
 """Cross-validation folds of rows that are divided among workers.
 
-Every worker trains the model of a fold together with the others, and keeps the scores of its own rows. What follows
-from those rows is found from the rows of all, in the order of their numbers: it does not depend on the division.
+Every worker trains the model of a fold together with the others, and keeps the scores of its own rows. Metrics and
+temperatures are computed from the rows of all workers, in the order of their numbers, so they do not depend on the
+division.
 """
 
 import numpy as np
@@ -12,8 +13,8 @@ from pymcboost.threads import counted
 from pymcboost.training.divided import smallest
 
 # Maximum number of held-out rows, and of their scores, that every worker receives. They are enough for one number.
-MOST_HELD, MOST_SCORES = 1 << 16, 1 << 22
-
+MOST_HELD = 1 << 16
+MOST_SCORES = 1 << 22
 
 # Errors after which a training continues without folds: too few rows, or too little memory.
 NO_FOLDS = ValueError, MemoryError
@@ -36,11 +37,9 @@ def pass_on(dataset, error):
 
 def few_rows(largest):
     """Say that there are too few rows for the folds, and what to do, given the size of the largest class."""
-    remedy = (
-        "use at most that many folds"
-        if largest > 1
-        else "folds need a class with at least two rows"
-    )
+    remedy = "use at most that many folds"
+    if largest <= 1:
+        remedy = "folds need a class with at least two rows"
     return f"the largest class has only {counted(largest, 'row')}; {remedy}"
 
 
@@ -51,17 +50,21 @@ def parts_of(dataset, cv, seed):
     """
     workers = dataset.comm
     used = np.flatnonzero(dataset.weight > 0)
-    labels = dataset.is_multilabel
-    codes = np.zeros(len(used), dtype=np.int64) if labels else dataset.codes[used]
-    count = np.bincount(codes, minlength=1 if labels else len(dataset.classes)).astype(np.int64)
-    count = workers.sum(count)
-    if count.max() < cv:
-        many = f"there are only {counted(int(count.max()), 'row')}; use at most that many folds"
-        raise FoldError(f"cv={cv}: {many if labels else few_rows(int(count.max()))}")
+    is_multilabel = dataset.is_multilabel
+    codes = np.zeros(len(used), dtype=np.int64) if is_multilabel else dataset.codes[used]
+    n_strata = 1 if is_multilabel else len(dataset.classes)
+    count = workers.sum(np.bincount(codes, minlength=n_strata).astype(np.int64))
+    largest = int(count.max())
+    if largest < cv:
+        problem = few_rows(largest)
+        if is_multilabel:
+            problem = f"there are only {counted(largest, 'row')}; use at most that many folds"
+        raise FoldError(f"cv={cv}: {problem}")
     # Classes start with different folds, so that small classes are not all held out together.
     ends = [(count * i + np.arange(len(count)) % cv) // cv for i in range(cv + 1)]
     for i in range(cv):
-        if not labels and np.count_nonzero(count - ends[i + 1] + ends[i]) < 2:
+        n_training = count - (ends[i + 1] - ends[i])
+        if not is_multilabel and np.count_nonzero(n_training) < 2:
             raise FoldError(
                 f"cv={cv}: fold {i} trains on rows of 1 class, but needs at least 2; use fewer "
                 "folds"
@@ -76,9 +79,8 @@ def parts_of(dataset, cv, seed):
 
 def sizes(dataset, parts):
     """Numbers of training and held-out rows over all workers, (n_parts, 2)."""
-    return dataset.comm.sum(
-        np.array([[len(rows) for rows in part] for part in parts], dtype=np.int64)
-    )
+    n_rows = [[len(train), len(held_out)] for train, held_out in parts]
+    return dataset.comm.sum(np.array(n_rows, dtype=np.int64))
 
 
 def n_weighted(workers, weight):
@@ -88,18 +90,15 @@ def n_weighted(workers, weight):
 
 def present(dataset, rows):
     """Which classes occur in these rows on any worker, (K,)."""
-    return (
-        dataset.comm.sum(
-            np.bincount(dataset.codes[rows], minlength=len(dataset.classes)).astype(np.int64)
-        )
-        > 0
-    )
+    count = np.bincount(dataset.codes[rows], minlength=len(dataset.classes))
+    return dataset.comm.sum(count.astype(np.int64)) > 0
 
 
 class OfAll:
     """Collects arrays of these rows from all workers, in the order of the row numbers, for each worker.
 
-    With several workers, rows are drawn by row number if there are more than a worker should hold.
+    With a communicator, rows are drawn by row number if there are more than a worker should hold. Without one, all
+    arrays stay as they are.
 
     Parameters
     ----------
@@ -131,5 +130,5 @@ class OfAll:
 
 def of_all(dataset, mask, *arrays):
     """Collect arrays of the rows of all workers in this mask (n,): see `OfAll`."""
-    every = OfAll(dataset, np.flatnonzero(mask))
-    return [every(array[every.rows]) for array in arrays]
+    collect = OfAll(dataset, np.flatnonzero(mask))
+    return [collect(array[collect.rows]) for array in arrays]

@@ -95,21 +95,22 @@ class BoostingClassifier(
 
     # -- fitting -------------------------------------------------------------------------------------------------------
 
-    def _fit(self, given, callbacks, unknown, comm=None):
+    def _fit(self, arguments, callbacks, unknown, comm=None):
         """Train on the `FitArguments`, and give the estimator its model. Warn if the model is constant."""
-        from_dataset = isinstance(given.X, Dataset)
-        workers = given.X._workers(comm) if from_dataset else as_workers(comm)
+        from_dataset = isinstance(arguments.X, Dataset)
+        workers = arguments.X._workers(comm) if from_dataset else as_workers(comm)
         with hearing(workers):
-            training = self._train(workers, given, callbacks, unknown)
+            training = self._train(workers, arguments, callbacks, unknown)
             if not from_dataset:  # a Dataset keeps its communicator for other fits
                 release(workers, comm)
         if not training.booster.has_learnt():
-            early = "a callback ended the training before its first round: the model is constant"
-            stopped = training.state.stopped and not self.n_estimators_
-            warn(early if stopped else training.booster.why_constant())
+            if training.state.stopped and not self.n_estimators_:
+                warn("a callback ended the training before its first round: the model is constant")
+            else:
+                warn(training.booster.why_constant())
         return self
 
-    def _train(self, workers, given, callbacks, unknown):
+    def _train(self, workers, arguments, callbacks, unknown):
         """Run one training, and give the estimator its model."""
         training = None
         # If the training fails or is interrupted, the estimator and an earlier model stay unchanged.
@@ -118,14 +119,13 @@ class BoostingClassifier(
         try:
             refuse_names(type(self), "fit", list(unknown))
             training = Training(draft, as_callbacks(callbacks), workers)
-            training.run(given)
+            training.run(arguments)
             training.finish()
         except BaseException as error:
             workers.fail(error)  # otherwise they would wait for this one
             interrupted = isinstance(error, KeyboardInterrupt)
-            if (
-                interrupted and workers.size == 1 and training and training.rounds_done()
-            ):  # these rounds are a usable model
+            # The rounds so far are a usable model, but several workers may have stopped at different rounds.
+            if interrupted and workers.size == 1 and training and training.rounds_done():
                 training.state.roll_back()  # again: Ctrl-C may have come while rounds were taken back
                 training.finish()
                 self.__dict__ = vars(draft)
@@ -251,7 +251,7 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
                 "model is not trained on; use callbacks=[pymcboost.callbacks.TrainingLoss()] to follow "
                 "the training loss"
             )
-        given = FitArguments(
+        arguments = FitArguments(
             X,
             y,
             sample_weight=sample_weight,
@@ -264,7 +264,7 @@ class EnsembleClassifier(prediction.PredictsProbabilities, BoostingClassifier):
             validation_sets=validation_sets,
             init_score_val=init_score_val,
         )
-        return self._fit(given, callbacks, unknown, comm)
+        return self._fit(arguments, callbacks, unknown, comm)
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 """One call of ``fit``: check the input, train the rounds, set the attributes of the estimator."""
 
 import contextlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -82,7 +82,7 @@ class FitArguments(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """What a training still needs of its rows once they are laid out for the booster.
+    """What `Training._prepare` hands over to the rounds, once the rows are laid out for the booster.
 
     Attributes
     ----------
@@ -115,7 +115,8 @@ class Training:
         self.calibration = Calibration()
         self.shares = None
         self.begun = []
-        self.out_of_fold = self.share_held = None
+        self.out_of_fold = None
+        self.share_held = None
         self.auto_values = {}
         # No reference cycles: the rows must be freed as soon as the training ends.
         seed = partial(_random_state, draft.random_state, self.callbacks)
@@ -125,15 +126,15 @@ class Training:
         )
         self.params = self.booster.params
 
-    def run(self, given):
+    def run(self, arguments):
         """Read the rows, train all rounds, and calibrate the model.
 
         Parameters
         ----------
-        given : FitArguments
+        arguments : FitArguments
         """
         with self._closing_callbacks():
-            prepared = self._prepare(given)  # frees the bins, so that the weights have room
+            prepared = self._prepare(arguments)  # frees the bins, so that the weights have room
             trainer, callbacks = self._start(prepared)
         trainer.run(callbacks)
         self.shares = calibration.shares(self.state, self.booster.data, self.workers)
@@ -155,14 +156,14 @@ class Training:
                     callback.close(self.state)
             raise
 
-    def _prepare(self, given):
+    def _prepare(self, arguments):
         """Read the rows and lay them out for the booster."""
-        initial, sets = self._check(given)
+        initial, sets = self._check(arguments)
         for callback in self.callbacks:
             callback.begin(self.booster)
             self.begun.append(callback)
         continued = self.params.warm_start and hasattr(self.draft, "model_")
-        dataset, class_weight = self._read(given, initial, continued)
+        dataset, class_weight = self._read(arguments, initial, continued)
         dataset, validation = self._validation(dataset, class_weight, sets)
         self.classes = dataset.classes
         self.priors = calibration.priors(self.draft, dataset.classes, class_weight)
@@ -200,7 +201,7 @@ class Training:
         self.auto_values = self.booster.auto_values()
         return trainer, [*self._own_callbacks(prepared.validation), *self.callbacks]
 
-    def _check(self, given):
+    def _check(self, arguments):
         """Refuse, before a row is read, what the algorithm or the workers cannot do.
 
         Returns
@@ -213,38 +214,38 @@ class Training:
         draft = self.draft
         booster = self.booster
         workers = self.workers
-        refuse_rows_as_weights(given.sample_weight)
-        sets = given.sets()
+        refuse_rows_as_weights(arguments.sample_weight)
+        sets = arguments.sets()
         initial = None
-        if given.init_model is not None:
-            initial = continuing.previous_of(given.init_model, draft)
-        refuse_init_score(given.init_score, booster.name, booster.takes_init_score)
+        if arguments.init_model is not None:
+            initial = continuing.previous_of(arguments.init_model, draft)
+        refuse_init_score(arguments.init_score, booster.name, booster.takes_init_score)
         divided.check_alike(workers, booster, meta_of(draft)["params"], self.callbacks, initial)
         booster.check()
         sets = divided.whole_sets(workers, sets)
-        divided.refuse(booster, workers, sets, given.groups, warm_start=self.params.warm_start)
-        refuse_mixed(self.params, given.groups, "val" in sets)
+        divided.refuse(booster, workers, arguments.groups)
+        refuse_mixed(self.params, arguments.groups, "val" in sets)
         self._warn_of_idle()
         booster.goes_on = initial is not None
         return initial, sets
 
-    def _read(self, given, initial, continued):
+    def _read(self, arguments, initial, continued):
         """Return the training set, weighted by classes, and the class weights."""
-        X = given.X
+        X = arguments.X
         read = X._training_set if isinstance(X, Dataset) else partial(TrainingSet.read, X=X)
         dataset = read(
             self.draft,
             self.booster,
-            y=given.y,
-            sample_weight=given.sample_weight,
-            init_score=given.init_score,
-            groups=given.groups,
+            y=arguments.y,
+            sample_weight=arguments.sample_weight,
+            init_score=arguments.init_score,
+            groups=arguments.groups,
             warm_start=continued,
             initial=initial,
         )
         self.has_init_score = dataset.init_score is not None
         if continued:
-            continuing.check_first_scores(self.draft, self.has_init_score)
+            continuing.check_init_score(self.draft, self.has_init_score)
         class_weight = self._class_weight(dataset)
         if not dataset.is_multilabel:
             dataset = dataset.reweighted(dataset.weight * class_weight[dataset.codes])
@@ -276,30 +277,34 @@ class Training:
         self.out_of_fold = given_rows_of(folds, plan.dataset)
         return cv_results["n_estimators"], cv_results, folds
 
-    def _calibrates_on(self, validation, given_by_user):
-        """Return the validation rows that the temperature comes from; None if those set aside are too few."""
+    def _calibrates_on(self, validation, is_users):
+        """Return the validation rows that the temperature comes from; None if those set aside are too few.
+
+        ``is_users``: the user has given them.
+        """
         validation_set = None if validation is None else validation.named("val")
-        if validation_set is None or given_by_user:
+        if validation_set is None or is_users:
             return validation_set
         has_temperature = calibrated_of(self.params, self.booster.link)
         return None if has_temperature and calibration.too_few(validation_set) else validation_set
 
     def _warn_of_idle(self):
         """Warn if `n_iter_no_change` is set but has no effect."""
-        p = self.params
-        usual = next(
-            field.default for field in fields(self.draft) if field.name == "n_iter_no_change"
-        )
-        if p.n_iter_no_change != usual and not p.early_stopping and p.n_estimators != "auto":
+        params = self.params
+        default = defaults_of(self.draft)["n_iter_no_change"]
+        is_used = params.early_stopping or params.n_estimators == "auto"
+        if params.n_iter_no_change != default and not is_used:
             warn(
-                f"n_iter_no_change={p.n_iter_no_change} has no effect without early stopping; "
+                f"n_iter_no_change={params.n_iter_no_change} has no effect without early stopping; "
                 "set early_stopping=True"
             )
 
     def rounds_done(self):
         """Rounds done so far, without those that a warm start or a given model started with."""
         state = self.state
-        return 0 if state is None else state.n_rounds - (0 if state.resumed else state.begun_with)
+        if state is None:
+            return 0
+        return state.n_rounds if state.resumed else state.n_rounds - state.begun_with
 
     def finish(self):
         """Set the attributes of the fitted estimator on the draft."""
@@ -317,11 +322,9 @@ class Training:
         draft._left = continuing.left_by(draft.model_)
         draft._has_init_score = self.has_init_score
         draft._metrics = [*metrics_of(self.params.scoring)]
-        draft._sets = (
-            []
-            if state.validation is None
-            else [validation_set.name for validation_set in state.validation.sets]
-        )
+        draft._sets = []
+        if state.validation is not None:
+            draft._sets = [validation_set.name for validation_set in state.validation.sets]
         for name in ("cv_results_", *OUT_OF_FOLD):
             vars(draft).pop(name, None)
         if self.out_of_fold is not None:
@@ -348,12 +351,11 @@ class Training:
         values = {**self.auto_values, "n_estimators": self.state.n_estimators}
         if self.share_held is not None:
             values["validation_fraction"] = self.share_held
-        given_values = values_of(self.draft)
-        return {
-            name: value
-            for name, value in values.items()
-            if isinstance(given_values[name], str) and given_values[name] == "auto"
+        user_values = values_of(self.draft)
+        is_auto = {
+            name: isinstance(value, str) and value == "auto" for name, value in user_values.items()
         }
+        return {name: value for name, value in values.items() if is_auto[name]}
 
     def _whole_model(self):
         """The model of the rounds, with temperature, thresholds, class shares and priors applied."""
@@ -361,7 +363,7 @@ class Training:
         if self.calibration.temperature is not None:
             model = model.with_temperature(self.calibration.temperature)
         thresholds = self.calibration.thresholds
-        if thresholds is None:
+        if thresholds is None:  # one for all labels
             thresholds = self.booster.threshold
         if thresholds is not None:
             model = model.with_thresholds(thresholds)
@@ -370,6 +372,7 @@ class Training:
         return model if self.priors is None else model.reweighted(self.priors)
 
     def _own_callbacks(self, validation):
+        """Callbacks that the parameters ask for: validation curves, early stopping and progress."""
         params = self.params
         callbacks = [WarnOfNothingToAdd()]
         if validation is not None:
@@ -422,8 +425,9 @@ class Training:
         ]
         if self.params.early_stopping and "val" not in sets:
             random_state = _random_state(self.params.random_state, self.callbacks)
-            rows, held, self.share_held = set_aside(self.booster, dataset, random_state)
-            validation_sets.insert(0, held)
+            rows, rows_set_aside, share = set_aside(self.booster, dataset, random_state)
+            self.share_held = share
+            validation_sets.insert(0, rows_set_aside)
             dataset = dataset.without(rows)
         return dataset, Validation(validation_sets, dataset.n_classes) if validation_sets else None
 
@@ -451,11 +455,9 @@ class Training:
 
 def _random_state(random_state, callbacks):
     """Return the given generator or seed, or else the seed of a checkpoint."""
-    return (
-        random_state
-        if random_state is not None
-        else next((callback.seed for callback in callbacks if callback.seed is not None), None)
-    )
+    if random_state is not None:
+        return random_state
+    return next((callback.seed for callback in callbacks if callback.seed is not None), None)
 
 
 def _model(meta, classes, booster, n_rounds, further_meta):

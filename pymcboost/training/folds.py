@@ -1,6 +1,6 @@
 """Cross-validation within a training: one model per fold, all grown in step.
 
-It finds the best number of rounds, and scores each row by a model that has not seen it.
+It chooses the number of rounds, and scores each row by a model that has not seen it.
 """
 
 import threading
@@ -161,24 +161,36 @@ def out_of_fold(estimator, dataset, seed):
         The same for any ``n_jobs``.
     """
     parts = splits(estimator.cv, dataset, seed)
-    workers, n_threads = _shares(estimator, dataset, len(parts))
+    n_at_once, n_threads = _shares(estimator, dataset, len(parts))
     models = [
-        _Model(estimator, dataset, *part, i, seed, MOST_ROUNDS, n_threads)
-        for i, part in enumerate(parts)
+        _Model(
+            estimator,
+            dataset,
+            fold,
+            number=i,
+            seed=seed,
+            most_rounds=MOST_ROUNDS,
+            n_threads=n_threads,
+        )
+        for i, fold in enumerate(parts)
     ]
     first = models[0].booster
     metrics = metrics_by(
         estimator.scoring, dataset.classes, first.probabilities, loss=first.loss_value
     )
-    measure, tolerance = _measure(dataset, metrics, models, parts)
+    measure = _FoldMetrics(dataset, metrics, models, parts)
     params = first.params
     patience = Patience(
-        metrics[0].sign, params.n_iter_no_change, params.min_delta, share=WAIT, tolerance=tolerance
+        metrics[0].sign,
+        params.n_iter_no_change,
+        params.min_delta,
+        share=WAIT,
+        tolerance=measure.tolerance,
     )
     name = f"{type(estimator).__name__}, {len(parts)} folds"
     bar = progress(name, MOST_ROUNDS, params.verbose if dataset.comm.rank == 0 else 0, at_most=True)
     at_first = [model.validation.scores for model in models]
-    with closing(_grown(models, workers)) as steps, closing(bar):
+    with closing(_grown(models, n_at_once)) as steps, closing(bar):
         rounds, curves, best = _until_no_better(steps, measure, metrics, patience, bar)
     scores, fold, trained = _joined(dataset, parts, at_first if best is None else best)
     best_round = max(1, patience.best_round)
@@ -206,8 +218,7 @@ def _until_no_better(steps, measure, metrics, patience, bar):
     Parameters
     ----------
     steps : iterator of (rounds done, scores of the held-out rows of every model)
-    measure : callable
-        See `_measure`.
+    measure : _FoldMetrics
     metrics : list
     patience : Patience
         Sees the mean of the first metric.
@@ -252,55 +263,76 @@ def _joined(dataset, parts, scores_of_folds):
     return scores, fold, trained
 
 
-def _measure(dataset, metrics, models, parts):
-    """Return a function that measures the scores of all models, and the tolerance of the first curve.
+class _FoldMetrics:
+    """Metrics of the rows that the folds hold out, over all workers.
 
-    The function gives a list for every metric, with a number for each model.
+    Parameters
+    ----------
+    dataset : TrainingSet
+    metrics : list of Metric
+        If probabilities will be calibrated, the first one is replaced by the log loss at the best temperature.
+    models : list of _Model
+    parts : list of (rows to train on, rows held out)
+
+    Attributes
+    ----------
+    tolerance : float
+        Share of the first metric by which an improvement must lower it.
     """
-    booster = models[0].booster
-    if dataset.comm is not ALONE and any(metric.takes_rows for metric in metrics):
-        raise ValueError(
-            'n_estimators="auto" on several workers does not support '
-            f"scoring={booster.params.scoring!r}, which needs all rows in one place; use "
-            "'log_loss' or another built-in metric"
-        )
-    every = [OfAll(dataset, model.rows) for model in models]
-    sets = [model.validation_set for model in models]
-    if dataset.comm is not ALONE:
-        pairs = zip(every, sets, strict=True)
-        sets = [
-            ValidationSet.of(
-                model_set.name,
-                None,
-                None,
-                rows_of_all(model_set.codes),
-                rows_of_all(model_set.weight),
+
+    def __init__(self, dataset, metrics, models, parts):
+        booster = models[0].booster
+        comm = dataset.comm
+        if comm is not ALONE and any(metric.takes_rows for metric in metrics):
+            raise ValueError(
+                'n_estimators="auto" on several workers does not support '
+                f"scoring={booster.params.scoring!r}, which needs all rows in one place; use "
+                "'log_loss' or another built-in metric"
             )
-            for rows_of_all, model_set in pairs
-        ]
-    for validation_set in sets:
-        for metric in metrics:
-            metric.check(validation_set)
-    calibrated = next(iter(calibrated_of(booster.params, booster.link)), None)
-    if calibrated is not None:
-        in_training = [
-            present(dataset, train)[validation_set.codes]
-            for validation_set, (train, _) in zip(sets, parts, strict=True)
-        ]
+        self._comm = comm
+        self._metrics = metrics
+        self._collectors = [OfAll(dataset, model.rows) for model in models]
+        self._sets = [model.validation_set for model in models]
+        if comm is not ALONE:
+            self._sets = list(map(self._set_of_all, self._collectors, self._sets))
+        for validation_set in self._sets:
+            for metric in metrics:
+                metric.check(validation_set)
+        self._calibrated = next(iter(calibrated_of(booster.params, booster.link)), None)
+        self.tolerance = 0.0
+        if self._calibrated is not None:
+            self.tolerance = TOLERANCE
+            self._in_training = [
+                present(dataset, train)[validation_set.codes]
+                for validation_set, (train, _) in zip(self._sets, parts, strict=True)
+            ]
 
-    def measure(scores):
-        scores = [rows_of_all(part) for rows_of_all, part in zip(every, scores, strict=True)]
-        others = metrics if calibrated is None else metrics[1:]
-        of_models = [
-            measured(others, part, validation_set)
-            for part, validation_set in zip(scores, sets, strict=True)
-        ]
-        curves = [[values[metric.name] for values in of_models] for metric in others]
-        if calibrated is not None:
-            curves.insert(0, calibrated.of_sets(scores, sets, in_training))
-        return dataset.comm.broadcast(curves)
+    @staticmethod
+    def _set_of_all(collect, worker_set):
+        """Join the rows of a set of all workers."""
+        return ValidationSet.of(
+            worker_set.name,
+            X=None,
+            y=None,
+            codes=collect(worker_set.codes),
+            weight=collect(worker_set.weight),
+        )
 
-    return measure, 0.0 if calibrated is None else TOLERANCE
+    def __call__(self, scores):
+        """Measure the scores of all models: a list for every metric, with a number for each model."""
+        scores = [
+            collect(scores_of_model)
+            for collect, scores_of_model in zip(self._collectors, scores, strict=True)
+        ]
+        metrics = self._metrics if self._calibrated is None else self._metrics[1:]
+        values_of_models = [
+            measured(metrics, scores_of_model, validation_set)
+            for scores_of_model, validation_set in zip(scores, self._sets, strict=True)
+        ]
+        curves = [[values[metric.name] for values in values_of_models] for metric in metrics]
+        if self._calibrated is not None:
+            curves.insert(0, self._calibrated.of_sets(scores, self._sets, self._in_training))
+        return self._comm.broadcast(curves)
 
 
 def held_scores(estimator, dataset, seed, rounds, parts, previous=None):
@@ -317,25 +349,25 @@ def held_scores(estimator, dataset, seed, rounds, parts, previous=None):
     previous : Previous, optional
         Rounds that all models begin with.
     """
-    workers, n_threads = _shares(estimator, dataset, len(parts))
+    n_at_once, n_threads = _shares(estimator, dataset, len(parts))
     scores = _empty(dataset)
 
     def grow(number):
         model = _Model(
             estimator,
             dataset,
-            *parts[number],
-            number,
-            seed,
-            rounds,
-            n_threads,
-            previous,
+            parts[number],
+            number=number,
+            seed=seed,
+            most_rounds=rounds,
+            n_threads=n_threads,
+            previous=previous,
             fast=True,
         )
         scores[model.rows] = model.finished(stop)
         return model.booster.link
 
-    with _side_by_side(workers) as (run, stop):
+    with _side_by_side(n_at_once) as (run, stop):
         links = list(run(grow, range(len(parts))))
     return scores, links[0]
 
@@ -445,31 +477,47 @@ def _drawn(cv, dataset, rows, strata, seed):
 
 def _shares(estimator, dataset, n_folds):
     """Number of models that grow at the same time, and of threads for each."""
-    n_threads = threads_for(
-        dataset.X.shape[0] * dataset.X.shape[1], threads_of(estimator.n_jobs, dataset.comm)
-    )
-    workers = (
-        min(n_folds, n_threads) if estimator.booster.side_by_side and dataset.comm is ALONE else 1
-    )
-    return workers, n_threads // workers
+    n_rows, n_features = dataset.X.shape
+    n_threads = threads_for(n_rows * n_features, threads_of(estimator.n_jobs, dataset.comm))
+    n_models = 1
+    if estimator.booster.side_by_side and dataset.comm is ALONE:
+        n_models = min(n_folds, n_threads)
+    return n_models, n_threads // n_models
 
 
 class _Model:
-    """Model of one fold, and the scores of the held-out rows."""
+    """Model of one fold, and the scores of the held-out rows.
+
+    Parameters
+    ----------
+    estimator : BoostingClassifier
+    dataset : TrainingSet
+    fold : (rows to train on, rows held out)
+    number : int
+        Number of the fold, for messages and for its seed.
+    seed : int
+    most_rounds : int
+    n_threads : int
+    previous : Previous, optional
+        Rounds that the model begins with.
+    fast : bool, default=False
+        Whether only the scores after the last round are needed: see `Booster.speed_up`.
+    """
 
     def __init__(
         self,
         estimator,
         dataset,
-        train,
-        rows,
+        fold,
+        *,
         number,
         seed,
-        most,
+        most_rounds,
         n_threads,
         previous=None,
         fast=False,
     ):
+        train, rows = fold
         self.rows = rows
         X = dataset.X[rows]
         K = len(dataset.classes)
@@ -477,22 +525,27 @@ class _Model:
         X = X.tocsc() if hasattr(X, "tocsc") else X
         # The metric covers the rows of all workers; those of this worker may be empty, so they are not checked.
         make_set = ValidationSet if fast or dataset.comm is not ALONE else ValidationSet.of
-        given_rows = None if fast else dataset.given_to(estimator.scoring, rows)
-        first = dataset.first_scores(rows)
+        user_X = None if fast else dataset.user_rows(estimator.scoring, rows)
         self.validation_set = make_set(
-            f"fold {number}", X, dataset.y(rows), codes, dataset.weight[rows], given_rows, first
+            f"fold {number}",
+            X,
+            dataset.y(rows),
+            codes=codes,
+            weight=dataset.weight[rows],
+            user_X=user_X,
+            init_score=dataset.init_score_of(rows),
         )
         self.validation = Validation([self.validation_set], K)
-        self.booster = booster = estimator._booster(lambda: (seed + number) % 2**31, dataset.comm)
+        self.booster = estimator._booster(lambda: (seed + number) % 2**31, dataset.comm)
         if fast:
             done = 0 if previous is None else previous.n_rounds
-            most = done + booster.speed_up(most - done)
-        options = {"previous": previous, "validation": self.validation}
+            most_rounds = done + self.booster.speed_up(most_rounds - done)
+        self.booster.lay_out(dataset.only(train), n_threads, previous)
         self.trainer = Trainer(
-            booster.lay_out(dataset.only(train), n_threads, previous), most, **options
+            self.booster, most_rounds, previous=previous, validation=self.validation
         )
         if previous is not None:
-            self.validation.add_rounds(booster.builder)
+            self.validation.add_rounds(self.booster.builder)
 
     def grow(self, marks, stop):
         """Train up to each of these numbers of rounds, if possible, until ``stop`` is set; keep the scores at each."""
@@ -516,10 +569,10 @@ class _Model:
 
 
 @contextmanager
-def _side_by_side(workers):
-    """Context with a ``map`` over ``workers`` threads, and an event that is set when they should stop."""
+def _side_by_side(n_at_once):
+    """Context with a ``map`` over this many threads, and an event that is set when they should stop."""
     stop = threading.Event()
-    pool = ThreadPoolExecutor(workers) if workers > 1 else None
+    pool = ThreadPoolExecutor(n_at_once) if n_at_once > 1 else None
     try:
         yield (map if pool is None else pool.map), stop
     finally:
@@ -536,22 +589,21 @@ def _marks():
         yield done
 
 
-def _grown(models, workers):
+def _grown(models, n_at_once):
     """Yield numbers of rounds and the scores of all models after them, until no model grows further."""
     # Rounds beyond the last measurement are wasted, and fewer synchronizations only help with several threads.
-    step = (
-        1
-        if workers == 1
-        else max(1, min(STEP, STEP_SCORES // sum(m.validation.scores.size for m in models)))
-    )
+    step = 1
+    if n_at_once > 1:
+        n_scores = sum(model.validation.scores.size for model in models)
+        step = max(1, min(STEP, STEP_SCORES // n_scores))
     marks = _marks()
     done = 0
-    with _side_by_side(workers) as (run, stop):
-        while part := list(islice(marks, step)):
-            for _ in run(lambda model, part=part: model.grow(part, stop), models):
+    with _side_by_side(n_at_once) as (run, stop):
+        while next_marks := list(islice(marks, step)):
+            for _ in run(lambda model, marks=next_marks: model.grow(marks, stop), models):
                 pass
             last = max(model.n_rounds for model in models)
-            for t, mark in enumerate(part):
+            for t, mark in enumerate(next_marks):
                 if done == last:
                     return
                 done = min(mark, last)

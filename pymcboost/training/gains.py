@@ -62,23 +62,25 @@ class Gains:
     def dense(self):
         """The sums as an array (d,)."""
         column, value = self._added_up()
-        found = np.zeros(self.n_columns)
-        found[column] = value
-        return found
+        dense = np.zeros(self.n_columns)
+        dense[column] = value
+        return dense
 
     def _added_up(self):
+        """Add the waiting rounds to the sums, and return these: columns and values."""
         if self._n_waiting == 0:
             return self._sums
         rounds = []
-        one = self._waiting
-        while one is not None:
-            one, columns, gains = one
+        waiting = self._waiting
+        while waiting is not None:
+            waiting, columns, gains = waiting
             rounds.append((columns, np.broadcast_to(gains, len(columns))))
-        columns, gains = (np.concatenate(parts) for parts in zip(*rounds[::-1], strict=True))
-        before, sums = self._sums
-        column = np.union1d(before, columns)
+        rounds.reverse()
+        columns, gains = (np.concatenate(arrays) for arrays in zip(*rounds, strict=True))
+        old_column, old_value = self._sums
+        column = np.union1d(old_column, columns)
         value = np.zeros(len(column))
-        value[column.searchsorted(before)] = sums
+        value[column.searchsorted(old_column)] = old_value
         np.add.at(value, column.searchsorted(columns), gains)
         self._sums = (column, value)
         self._waiting = None

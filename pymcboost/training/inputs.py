@@ -53,7 +53,9 @@ def validated(estimator, X, *y, allow_nan, head=None, names="model.feature_names
                 f"X has {counted(n_rows, 'row')}, but y has {counted(n_labels, 'label')}; give "
                 "each row a label"
             )
-        row = missing_label(y[0]) if message is None and y and y[0] is not None else None
+        row = None
+        if message is None and y and y[0] is not None:
+            row = missing_label(y[0])
         if row is not None:
             raise ValueError(
                 f"y has no label in row {row}; leave out rows without a label ({str(error)[:80]})"
@@ -81,10 +83,10 @@ def _validated(estimator, X, *y, names, **options):
                 f"{str(error).rstrip('.')}; give the columns of the training data, in the same "
                 "order"
             ) from error
+        if not str(error).startswith("The feature names should match"):
+            raise
         names_of_fit = getattr(estimator, "feature_names_in_", None)
-        if not str(error).startswith("The feature names should match") or not {*names_of_fit} <= {
-            *(names_of(X) or ())
-        }:
+        if not set(names_of_fit) <= set(names_of(X) or ()):
             raise
         selection = f"X[{names}]" if hasattr(X, "iloc") else f"X.select(list({names}))"
         raise ValueError(f"{error}\nGive {selection}, with the columns in that order") from error
@@ -144,11 +146,11 @@ def weights_of_rows(weight, n_rows):
         values = np.full(n_rows, values)
     if values.shape != (n_rows,):
         raise ValueError(f"sample_weight has shape {values.shape}; {allowed}")
-    wrong = np.flatnonzero(~((values >= 0) & (values < np.inf)))
-    if len(wrong):
-        value = values[wrong[0]]
+    refused = np.flatnonzero(~((values >= 0) & (values < np.inf)))
+    if len(refused):
+        value = values[refused[0]]
         raise ValueError(
-            f"sample_weight[{wrong[0]}] is {value:g}; weights must be finite numbers >= 0, "
+            f"sample_weight[{refused[0]}] is {value:g}; weights must be finite numbers >= 0, "
             "where 0 leaves a row out"
         )
     if not values.any():
@@ -169,15 +171,16 @@ def groups_given(groups, n_rows, params):
         group_of_row = np.asarray(groups)
     except ValueError:  # rows of different lengths
         group_of_row = np.asarray(None)
-    group_of_row = group_of_row.ravel() if group_of_row.shape[1:] == (1,) else group_of_row
+    if group_of_row.shape[1:] == (1,):
+        group_of_row = group_of_row.ravel()
     if group_of_row.ndim != 1 or len(group_of_row) != n_rows:
         raise ValueError(
             f"groups must be one number or text for each of {n_rows} rows, but has shape "
             f"{group_of_row.shape}"
         )
-    ours = params.early_stopping or isinstance(params.cv, Integral)
+    are_sorted = params.early_stopping or isinstance(params.cv, Integral)
     try:
-        if ours and group_of_row.dtype.kind in "OV":  # all other types can be sorted
+        if are_sorted and group_of_row.dtype.kind in "OV":  # all other types can be sorted
             np.unique(group_of_row)
     except TypeError as error:
         raise ValueError(
@@ -242,9 +245,7 @@ def weights_of_classes(params, classes, count):
         return weights
     if class_weight is None:
         return weights
-    labels = (
-        classes.tolist()
-    )  # a list, because scikit-learn's function would treat the text "3" as the number
+    labels = classes.tolist()
     absent = [label for label in labels if label not in class_weight]
     if absent and len(labels) - len(absent) < len(class_weight):
         raise ValueError(
@@ -252,18 +253,6 @@ def weights_of_classes(params, classes, count):
             "the labels of y"
         )
     return np.array([class_weight.get(label, 1.0) for label in labels], dtype=np.float64)
-
-
-def check_classes(cls, codes, weight):
-    """Refuse rows with fewer than two classes, or without positive weight."""
-    n_present = (
-        len(np.unique(codes[weight > 0])) if codes.ndim == 1 else 2 * bool((weight > 0).any())
-    )
-    if n_present < 2:
-        raise ValueError(
-            f"{cls.__name__} needs rows of at least 2 classes with positive weight; the data "
-            f"has {counted(n_present, 'class', 'classes')}"
-        )
 
 
 def check_class_weight(cls, class_weight):

@@ -33,10 +33,9 @@ def refuse_labels(name, y):
     if is_indicator(y):
         form = "lists of labels"
         if not is_lists_of_labels(lists_of(y)):
-            form = (
-                f"the shape {np.shape(y)}"
-                + "; for one-hot rows give y.argmax(axis=1)" * _is_one_hot(y)
-            )
+            form = f"the shape {np.shape(y)}"
+            if _is_one_hot(y):
+                form += "; for one-hot rows give y.argmax(axis=1)"
         raise ValueError(
             f"{name} needs one class per row here, but y has {form}; for multi-label data use "
             "VectorTreeBoostClassifier(loss='logistic') or AdaBoostMHClassifier"
@@ -66,7 +65,7 @@ def labels_given(y, n_rows, classes=None):
         raise ValueError(
             f"X has {n_rows} rows, but y has {len(y)} lists of labels; give one list per row"
         )
-    as_given, named = _named(y)
+    listed, named = _named(y)
     labels = np.unique(named) if classes is None else classes
     if len(labels) < 2:
         raise ValueError(
@@ -76,17 +75,20 @@ def labels_given(y, n_rows, classes=None):
     row = np.repeat(np.arange(n_rows), [len(labels_of_row) for labels_of_row in y])
     if len(named) and (labels.dtype.kind in "U") != (named.dtype.kind in "U"):
         raise ValueError(
-            f"y has the label {as_given[0]!r}, but the training labels look like {labels[0].item()!r}"
+            f"y has the label {listed[0]!r}, but the training labels look like {labels[0].item()!r}"
         )
     label_index = positions(labels, named)
-    for wrong in np.flatnonzero(label_index < 0)[:1]:
+    unknown = np.flatnonzero(label_index < 0)
+    if len(unknown):
         raise ValueError(
-            f"y[{row[wrong]}] has the label {as_given[wrong]!r}, which does not occur in the "
-            "training labels"
+            f"y[{row[unknown[0]]}] has the label {listed[unknown[0]]!r}, which does not occur in "
+            "the training labels"
         )
     Y = np.zeros((n_rows, len(labels)), dtype=np.uint8)
     np.add.at(Y, (row, label_index), 1)
-    for i, k in np.argwhere(Y > 1)[:1]:
+    repeated = np.argwhere(Y > 1)
+    if len(repeated):
+        i, k = repeated[0]
         raise ValueError(f"y[{i}] lists the label {labels[k].item()!r} twice; list it once")
     return labels, Y
 
@@ -98,13 +100,13 @@ def rows_in(y):
 
 def _named(y):
     """Flatten lists of labels: as they are, and as an array of one type."""
-    as_given = np.empty(sum(map(len, y)), dtype=object)
-    as_given[:] = [label for row in y for label in row]
-    check_order(as_given)
-    named = np.array(as_given.tolist()) if len(as_given) else np.zeros(0, dtype=np.int64)
+    listed = np.empty(sum(map(len, y)), dtype=object)
+    listed[:] = [label for row in y for label in row]
+    check_order(listed)
+    named = np.array(listed.tolist()) if len(listed) else np.zeros(0, dtype=np.int64)
     if named.ndim != 1 or named.dtype.kind not in "iuUb":
-        raise ValueError(f"y has the label {as_given[0]!r}; labels must be text or whole numbers")
-    return as_given, named
+        raise ValueError(f"y has the label {listed[0]!r}; labels must be text or whole numbers")
+    return listed, named
 
 
 def joined_labels(parts):
@@ -118,22 +120,27 @@ def joined_labels(parts):
 
 
 def labels_of_all(workers, y):
-    """Labels in the lists of all workers; None for indicators, which have no label names."""
+    """Labels in the lists of all workers; None for indicators, which have no label names.
+
+    None for a single worker, too: `labels_given` finds its labels while it reads the lists, which takes long.
+    """
     if workers.size == 1:
         return None
     if not rows_in(y):
-        own_labels = "no rows"
+        labels_here = "no rows"
     else:
-        own_labels = np.unique(_named(y)[1]) if is_lists_of_labels(y) else None
-    every = [labels for labels in workers.exchange(own_labels) if not isinstance(labels, str)]
-    if all(labels is None for labels in every):
+        labels_here = np.unique(_named(y)[1]) if is_lists_of_labels(y) else None
+    labels_of_workers = [
+        labels for labels in workers.exchange(labels_here) if not isinstance(labels, str)
+    ]
+    if all(labels is None for labels in labels_of_workers):
         return None
-    if any(labels is None for labels in every):
+    if any(labels is None for labels in labels_of_workers):
         raise ValueError(
             "y has lists of labels on some workers and an indicator matrix on others; use one "
             "form on all"
         )
-    return joined_labels(every)
+    return joined_labels(labels_of_workers)
 
 
 def indicator_of(y, n_rows, n_labels=None):
@@ -166,9 +173,9 @@ def indicator_of(y, n_rows, n_labels=None):
             f"the indicator matrix y has {y.shape[1]} columns, but the training had {n_labels} "
             "labels"
         )
-    wrong = np.argwhere((y != 0) & (y != 1))
-    if len(wrong):
-        row, label = wrong[0].tolist()
+    invalid = np.argwhere((y != 0) & (y != 1))
+    if len(invalid):
+        row, label = invalid[0].tolist()
         raise ValueError(
             f"y[{row}, {label}] is {y[row, label]}, but an indicator matrix contains only 0 "
             f"and 1; {BINARIZER}"
@@ -215,6 +222,7 @@ def error(scores, validation_set, link):
 
 
 def _predicted(scores):
+    """Whether a row gets a label, for the threshold that scores have while they are measured."""
     return scores > 0
 
 
@@ -232,12 +240,12 @@ def f1_macro(scores, validation_set, link):
 
 def _counts(scores, validation_set):
     """Weight sums by label: of true positives, and of true plus predicted labels."""
-    weight = np.ones(len(scores)) if validation_set.weight is None else validation_set.weight
+    weight = validation_set.row_weight
     predicted = _predicted(scores)
     has = validation_set.codes > 0
-    return np.einsum("i,ij->j", weight, predicted & has), np.einsum(
-        "i,ij->j", weight, predicted.astype(float) + has
-    )
+    right = np.einsum("i,ij->j", weight, predicted & has)
+    sizes = np.einsum("i,ij->j", weight, predicted.astype(float) + has)
+    return right, sizes
 
 
 def precision_at(k):
@@ -279,12 +287,11 @@ def best_thresholds(scores, labels, weight):
             continue
         f1 = 2 * np.cumsum(w * has) / (np.cumsum(w) + total)
         ends = np.flatnonzero(np.append(column[1:] < column[:-1], True))
-        best_end = ends[f1[ends].argmax()]
-        thresholds[k] = (
-            (column[best_end] + column[best_end + 1]) / 2
-            if best_end + 1 < len(column)
-            else column[best_end] - 1
-        )
+        last = ends[f1[ends].argmax()]
+        if last + 1 < len(column):
+            thresholds[k] = (column[last] + column[last + 1]) / 2
+        else:
+            thresholds[k] = column[last] - 1
     return thresholds
 
 

@@ -85,7 +85,7 @@ class TrainingState:
 
     @property
     def gains(self) -> Gains:
-        """The same as `gain`, in sparse form."""
+        """Total gain of the splits so far, only for the features that have splits."""
         return self._kept[1]
 
     @property
@@ -132,26 +132,22 @@ class TrainingState:
         """The model of the latest round, if it cannot be recovered by cutting later rounds; otherwise None."""
         return None if self.booster.cuts_give_models else self.model().to_bytes()
 
-    def record(self, found: dict[str, Any]) -> None:
+    def record(self, values: dict[str, Any]) -> None:
         """Count a round and add its values to the history."""
         n = self.n_rounds
         history = self.history
-        if history.keys() != found.keys():  # fill rounds without a value with NaN
-            for name in found:
-                history.setdefault(name, [np.nan] * n)
-            found = {**dict.fromkeys(history, np.nan), **found}
-        for name, value in found.items():
-            history[name].append(value)
+        for name in values:
+            history.setdefault(name, [np.nan] * n)
+        for name, column in history.items():
+            column.append(values.get(name, np.nan))
         # In one assignment, so that an interrupt finds the round counted completely or not at all.
         self._kept = n + 1, self.booster.gain.copy()
         self.booster.n_rounds = n + 1
 
     def cut(self, n_rounds: int, gain: Gains) -> None:
         """Go back to the first rounds."""
-        self._kept = (
-            n_rounds,
-            gain,
-        )  # first, so that `roll_back` can finish the rest after an interrupt
+        # First, so that `roll_back` can finish the rest after an interrupt.
+        self._kept = n_rounds, gain
         self.booster.cut(n_rounds, gain)
         for values in self.history.values():
             del values[n_rounds:]
@@ -176,9 +172,8 @@ def train(state, callbacks=()):
         After Ctrl-C; ``state`` then holds the rounds that were done in full.
     """
     callbacks = as_callbacks(callbacks)
-    with (
-        ExitStack() as ends
-    ):  # if one callback fails to close, the others still do, and the model is complete
+    # If one callback fails to close, the others still do, and the model is complete.
+    with ExitStack() as ends:
         ends.callback(_after_training, state, callbacks)
         for callback in reversed(callbacks):
             ends.callback(callback.close, state)
@@ -186,7 +181,8 @@ def train(state, callbacks=()):
             stop = False
             for callback in callbacks:
                 stop = bool(callback.before_training(state)) or stop
-            state.stopped = stop = state.booster.workers.check(stop)
+            stop = state.booster.workers.check(stop)
+            state.stopped = stop
             while not stop and state.n_rounds < state.n_estimators:
                 stop = one_round(state, callbacks)
             state.complete = True
@@ -208,13 +204,13 @@ def one_round(state, callbacks=()):
     t = state.n_rounds
     if booster.restart_every and t > state.begun_with and t % booster.restart_every == 0:
         booster.restart(booster.scores())
-    facts = booster.round()
-    if facts is None:
+    values = booster.round()
+    if values is None:
         state.ended = booster.why_ended()
         return True
     for callback in callbacks:
-        facts.update(callback.measure(state) or {})
-    state.record(facts)
+        values.update(callback.measure(state) or {})
+    state.record(values)
     stop = False
     for callback in callbacks:
         stop = bool(callback.after_round(state)) or stop

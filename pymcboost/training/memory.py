@@ -78,15 +78,15 @@ def chunks(data):
     return int((-(-np.diff(data.class_start) // BLOCK_ROWS)).sum())
 
 
-def weights(data, n_columns, copies=1, passing=0, again=False):
+def weights(data, n_columns, copies=1, passing=0, sorts=False):
     """Weights in blocks of columns; ``passing`` is the number of bytes per row of a chunk while they are computed.
 
-    again : whether they are computed from scores that are first sorted by class, see `BinaryBooster.again`
+    sorts : whether they are computed from scores that are first sorted by class, see `BinaryBooster.again`
     """
     m = data.n_rows
     size = copies * m * width(n_columns) * data.dtype.itemsize
     passing *= min(m, BLOCK_ROWS) * n_columns
-    scores = 8 * m * n_columns * again
+    scores = 8 * m * n_columns * sorts
     return Part(
         f"the weights of {m} rows in {n_columns} columns",
         size,
@@ -95,15 +95,15 @@ def weights(data, n_columns, copies=1, passing=0, again=False):
     )
 
 
-def pieces(data, copies, passing, later, again):
-    """Like `weights`, for very many classes.
+def pieces(data, copies, passing, later, sorts):
+    """Weights of a pairwise loss for very many classes, whose scores are processed in pieces; see `weights`.
 
-    Scores are processed in pieces, and ``later`` bytes are written in rounds.
+    ``later`` bytes are written in rounds.
     """
     rows = BLOCK_ROWS if copies == 1 else PASS_ROWS
     K = data.n_classes
     passing *= min(data.n_rows, rows) * K
-    return replace(weights(data, K, copies), passing=passing if again else max(0, passing - later))
+    return replace(weights(data, K, copies), passing=passing if sorts else max(0, passing - later))
 
 
 def tables(data, n_columns, kept=0.0, passing=0.0):
@@ -118,40 +118,38 @@ def tables(data, n_columns, kept=0.0, passing=0.0):
 def sums(data, n_columns, partial=1):
     """Sums of the weights by class with partial sums (`losses.blocks.ColumnSums`), and the factors of an update."""
     padded = width(n_columns)
-    n_held_columns = (
-        layout(n_columns)[0] if n_columns > MANY_COLUMNS else padded
-    )  # one block after the other
-    size = (
-        16 * (n_held_columns + (partial - 1) * padded) * chunks(data)
-        + 3 * data.n_classes * padded * data.dtype.itemsize
-    )
+    at_once = padded
+    if n_columns > MANY_COLUMNS:  # one block after the other
+        at_once = layout(n_columns)[0]
+    partial_sums = 16 * (at_once + (partial - 1) * padded) * chunks(data)
+    size = partial_sums + 3 * data.n_classes * padded * data.dtype.itemsize
     return Part(
         f"sums of the weights of {data.n_classes} classes in {n_columns} columns", size, NO_TABLES
     )
 
 
-def pairwise(data, loss, newton, again):
-    """Pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps; ``again``: see `weights`."""
+def pairwise(data, loss, newton, sorts):
+    """Pairwise loss in blocks (`losses.pairwise`), and the tables of its Newton steps; ``sorts``: see `weights`."""
     K = data.n_classes
-    large = is_large(data.n_classes)
+    large = is_large(K)
     if loss == "log" and large and not data.exact:
         column_sums = sums(data, K)
-        return [pieces(data, 2, 18, later=column_sums.n_bytes, again=again), column_sums]
+        return [pieces(data, 2, 18, later=column_sums.n_bytes, sorts=sorts), column_sums]
     if loss == "log":
         return [
-            weights(data, K, 2, passing=18, again=again),
+            weights(data, K, 2, passing=18, sorts=sorts),
             sums(data, K, 3),
             tables(data, K, 5, passing=11),
         ]
     if large:
         column_sums = sums(data, K)
         return [
-            pieces(data, 1, 10, later=column_sums.n_bytes, again=again),
+            pieces(data, 1, 10, later=column_sums.n_bytes, sorts=sorts),
             column_sums,
             tables(data, K, 0, passing=2.1),
         ]
     return [
-        weights(data, K, 1, passing=10, again=again),
+        weights(data, K, 1, passing=10, sorts=sorts),
         sums(data, K),
         tables(data, K, newton, passing=6.5),
     ]
@@ -167,11 +165,11 @@ def summed(data, n_columns):
     return Part(purpose, n_bytes, "fewer rows, bins or classes")
 
 
-def coded(data, n_columns, again, kept=0.0, passing=0.0):
-    """Exponential loss of coded problems: `losses.CodedExp`; ``again``: see `weights`."""
+def coded(data, n_columns, sorts, kept=0.0, passing=0.0):
+    """Exponential loss of coded problems: `losses.CodedExp`; ``sorts``: see `weights`."""
     loss = tables(data, n_columns, 2.5 + kept, passing=6 + passing)
     return [
-        weights(data, n_columns, 1, passing=40 if again else 16, again=again),
+        weights(data, n_columns, 1, passing=40 if sorts else 16, sorts=sorts),
         sums(data, n_columns),
         loss,
     ]
@@ -263,9 +261,8 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
     tiles = -(-columns.n_lanes // LANES) * LANES * m * columns.code_bytes
     words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
     sets = 8 * (2 * max_leaves * data.set_words + 2 * sum(words)) + 64 * 64 * data.set_words
-    sent = (
-        2 * histogram * n_grown * (data.comm.size > 1)
-    )  # the message, and room for those of other workers
+    # The message, and room for those of other workers.
+    sent = 2 * histogram * n_grown if data.comm.size > 1 else 0
     entries = 0 if columns.row_cell is None else 4 * len(columns.row_cell) + 8 * columns.n_sparse
     return [
         Part(
@@ -288,25 +285,26 @@ def trees(data, n_trees, max_leaves, n_grown, counted):
 def vectors(data, n_columns, max_leaves, n_drawn, n_threads):
     """Trees with vector leaves; splits are searched on ``n_columns`` columns: `_kernels.vector_trees.Grower`."""
     columns = data.columns
+    is_dense = columns.row_cell is None
     m = data.n_rows
     lanes, blocks, _ = row_layout(n_columns)
     padded = lanes * blocks
-    gathered = 4 * m * padded if columns.row_cell is None and n_drawn > vector_trees.GROUP else 0
-    entries = 0
-    if columns.row_cell is not None:
-        entries = 24 * len(columns.row_cell) + 16 * len(columns.column)
-        entries += (
-            m * (4 + 4 * n_threads) if vector_trees.FEW * n_drawn <= len(columns.column) else 0
-        )
     cells = vector_trees.GROUP * int(max(columns.lane_cells, default=0)) + 256
-    gathered += columns.n_lanes * m // 8 if columns.row_cell is None else 0
-    words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
-    gathered += 8 * (4 * max_leaves * max(words, default=0) + 32 * sum(words))
-    if words and blocks > 1:
-        gathered += 4 * n_threads * columns.most_level_cells(vector_trees.GROUP) * padded
     number = 8 if is_wide(data.total_rows) else 4
     size = 16 * m + n_threads * cells * (number * lanes + 48) + max_leaves * padded * 40
-    size += gathered + entries + 32 * (4 + n_threads) * max_leaves
-    if n_threads > 1 and blocks == 1 and columns.row_cell is None and m >= vector_trees.SHARED_ROWS:
-        size += vector_trees.SUMS * n_threads * cells * number * lanes
+    size += 32 * (4 + n_threads) * max_leaves
+    if is_dense:
+        size += columns.n_lanes * m // 8
+        if n_drawn > vector_trees.GROUP:
+            size += 4 * m * padded
+        if n_threads > 1 and blocks == 1 and m >= vector_trees.SHARED_ROWS:
+            size += vector_trees.SUMS * n_threads * cells * number * lanes
+    else:
+        size += 24 * len(columns.row_cell) + 16 * len(columns.column)
+        if vector_trees.FEW * n_drawn <= len(columns.column):
+            size += m * (4 + 4 * n_threads)
+    words = [(len(levels) + 63) // 64 for levels in columns.levels.values()]
+    size += 8 * (4 * max_leaves * max(words, default=0) + 32 * sum(words))
+    if words and blocks > 1:
+        size += 4 * n_threads * columns.most_level_cells(vector_trees.GROUP) * padded
     return Part("growing a tree", size, "fewer rows, classes, or leaves (max_leaf_nodes)")

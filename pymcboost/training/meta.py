@@ -45,9 +45,8 @@ def meta_of(estimator, feature_names=None):
     for name in WHERE_SET & {*shown}:
         if shown[name] == defaults[name]:
             del shown[name]
-    if isinstance(
-        folds := shown.get("cv"), list
-    ):  # the row numbers would take too much room in the file
+    folds = shown.get("cv")
+    if isinstance(folds, list):  # the row numbers would take too much room in the file
         shown["cv"] = f"{len(folds)} folds with the checksum {zlib.crc32(repr(folds).encode()):08x}"
     meta = {"algorithm": estimator.algorithm, "params": shown, "version": __version__}
     if feature_names is not None:
@@ -62,11 +61,9 @@ def _scoring(scoring):
     """
     if isinstance(scoring, Mapping):
         return [[name, shown_own(metric)] for name, metric in scoring.items()]
-    return (
-        [shown_own(metric) for metric in scoring]
-        if isinstance(scoring, (list, tuple))
-        else shown_own(scoring)
-    )
+    if isinstance(scoring, (list, tuple)):
+        return [shown_own(metric) for metric in scoring]
+    return shown_own(scoring)
 
 
 def defaults_of(estimator):
@@ -78,10 +75,8 @@ def _plain(value):
     """Convert a value to a type that JSON can store."""
     if value is None or isinstance(value, (bool, str)):
         return value
-    if hasattr(value, "split"):
-        return re.sub(
-            r" at 0x[0-9a-fA-F]+", "", repr(value)
-        )  # the address differs between processes
+    if hasattr(value, "split"):  # a splitter, whose address differs between processes
+        return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
     if isinstance(value, Categories):
         return value.feature.tolist()
     if isinstance(value, np.generic):

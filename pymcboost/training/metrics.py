@@ -65,7 +65,7 @@ class ValidationSet:
     init_score: Any = None
 
     @classmethod
-    def of(cls, name, X, y, codes, weight, given_rows=None, init_score=None):
+    def of(cls, name, X, y, codes, weight, user_X=None, init_score=None):
         """Create the set with weights scaled to a maximum of 1; an error if no row has positive weight."""
         largest = weight.max(initial=0)
         if not 0 < largest < np.inf:
@@ -76,7 +76,12 @@ class ValidationSet:
         weight = None if (weight == largest).all() else weight / largest
         if weight is not None:
             weight[weight > 0] = on_grid(weight[weight > 0], 1.0, len(weight))
-        return cls(name, X, y, codes, weight, given_rows, init_score)
+        return cls(name, X, y, codes=codes, weight=weight, user_X=user_X, init_score=init_score)
+
+    @property
+    def row_weight(self):
+        """Weight of every row, ones if all are the same: float64 (n,)."""
+        return np.ones(len(self.codes)) if self.weight is None else self.weight
 
     def raw_scores(self, model):
         """Raw scores (n, K) of the rows by a model."""
@@ -91,8 +96,7 @@ class ValidationSet:
 
     def totals(self, values=1.0):
         """Sums of the weighted values by class, with unseen labels first: (K' + 1,)."""
-        weight = np.ones(len(self.codes)) if self.weight is None else self.weight
-        return np.bincount(self.codes + 1, weight * values)
+        return np.bincount(self.codes + 1, self.row_weight * values)
 
 
 def as_given(X, rows=None):
@@ -183,21 +187,21 @@ class CalibratedLogLoss:
 
     def of_sets(self, scores, sets, has_known_label):
         """Compute the metric of every set at a common temperature, fitted to the rows with ``has_known_label``."""
-        weight = [
-            has_known_label[i] * (1.0 if validation_set.weight is None else validation_set.weight)
-            for i, validation_set in enumerate(sets)
-        ]
         codes = np.concatenate([validation_set.codes for validation_set in sets]).clip(0)
-        parts = np.concatenate(scores), codes, np.concatenate(weight)
-        if not parts[2].any():
-            return [
-                log_loss(part, validation_set, self.link)
-                for part, validation_set in zip(scores, sets, strict=True)
+        weight = np.concatenate(
+            [
+                is_known * validation_set.row_weight
+                for is_known, validation_set in zip(has_known_label, sets, strict=True)
             ]
-        self._temperature = fit_temperature(*parts, self.link, self._temperature)
+        )
+        if weight.any():
+            self._temperature = fit_temperature(
+                np.concatenate(scores), codes, weight, self.link, self._temperature
+            )
+            scores = [scores_of_set / self._temperature for scores_of_set in scores]
         return [
-            log_loss(part / self._temperature, validation_set, self.link)
-            for part, validation_set in zip(scores, sets, strict=True)
+            log_loss(scores_of_set, validation_set, self.link)
+            for scores_of_set, validation_set in zip(scores, sets, strict=True)
         ]
 
     def __call__(self, scores, validation_set):
@@ -225,9 +229,10 @@ def balanced_error(scores, validation_set, link):
 
     Labels that do not occur in training form one more class, which is always wrong.
     """
-    total = validation_set.totals()
-    wrong = validation_set.totals(scores.argmax(axis=1) != validation_set.codes)
-    return float(np.mean(wrong[total > 0] / total[total > 0]))
+    total_weight = validation_set.totals()
+    wrong_weight = validation_set.totals(scores.argmax(axis=1) != validation_set.codes)
+    has_rows = total_weight > 0
+    return float(np.mean(wrong_weight[has_rows] / total_weight[has_rows]))
 
 
 def auc_ovr(scores, validation_set, link, of_scores=probabilities):
@@ -248,11 +253,10 @@ def auc_ovr(scores, validation_set, link, of_scores=probabilities):
         columns = link(scores)
         rounding = _rounding_of_scores
         top = max(top, np.abs(columns).max(initial=0))
-    inside = (
-        validation_set.codes.T == 1
-        if validation_set.codes.ndim == 2
-        else validation_set.codes == np.arange(scores.shape[1])[:, None]
-    )
+    if validation_set.codes.ndim == 2:
+        inside = validation_set.codes.T == 1
+    else:
+        inside = validation_set.codes == np.arange(scores.shape[1])[:, None]
     areas = [
         _area(columns[:, k], inside[k], validation_set.weight, rounding=partial(rounding, top=top))
         for k in _two_sided(validation_set)
@@ -266,30 +270,27 @@ def _rounding_of_scores(column, top):
 
 
 def _rounding_of_probabilities(column, top):
-    """The same for probabilities: the derivative of p is p (1 - p), and p itself is rounded by a few units."""
+    """Possible difference of equal probabilities: the derivative of p is p (1 - p), and p is rounded by a few units."""
     return column * (ROUNDING * top * (1 - column) + 4 * np.finfo(np.float64).eps)
 
 
 def _area(column, inside, weight, rounding):
     """Share of the pairs (row inside, row outside) that are ordered correctly; ties count half."""
     order = np.argsort(column, kind="stable")
-    column, inside = column[order], inside[order]
+    column = column[order]
+    inside = inside[order]
     weight = np.ones(len(order)) if weight is None else weight[order]
-    begins = np.flatnonzero(
-        np.concatenate(([True], column[1:] - column[:-1] > rounding(column[1:])))
-    )
-    within, outside = (np.add.reduceat(weight * part, begins) for part in (inside, ~inside))
+    is_larger = column[1:] - column[:-1] > rounding(column[1:])
+    begin_of_ties = np.flatnonzero(np.concatenate(([True], is_larger)))
+    within = np.add.reduceat(weight * inside, begin_of_ties)
+    outside = np.add.reduceat(weight * ~inside, begin_of_ties)
     return ((np.cumsum(outside) - outside / 2) * within).sum() / (within.sum() * outside.sum())
 
 
 def _two_sided(validation_set):
+    """Classes (or labels) that some rows of positive weight have, and others do not."""
     if validation_set.codes.ndim == 2:
-        has = (
-            validation_set.codes[
-                slice(None) if validation_set.weight is None else validation_set.weight > 0
-            ]
-            > 0
-        )
+        has = validation_set.codes[validation_set.row_weight > 0] > 0
         return np.flatnonzero(has.any(axis=0) & ~has.all(axis=0))
     total = validation_set.totals()
     return np.flatnonzero((total[1:] > 0) & (total.sum() - total[1:] > 0))
@@ -335,39 +336,31 @@ class Metric:
         name_of_scoring = column_of(scoring)
         self.name = name_of_scoring if name is None else name
         self.sign = 1 if scoring in ERRORS else -1
-        self._function = (LABEL_METRICS if link == "sigmoid" else METRICS).get(name_of_scoring)
-        if self._function is None and name_of_scoring in (
-            labels.ONLY if link != "sigmoid" else METRICS
-        ):
-            of = (
-                "one class per row" if link == "sigmoid" else "multi-label rows and loss='logistic'"
-            )
-            raise ValueError(
-                f"scoring={scoring!r} works only with {of}; use 'log_loss' or another metric"
-            )
+        is_multilabel = link == "sigmoid"
+        self._function = (LABEL_METRICS if is_multilabel else METRICS).get(name_of_scoring)
+        if self._function is None:
+            _refuse_other_rows(name_of_scoring, is_multilabel)
         if name_of_scoring == "loss":
             if loss is None:
                 raise ValueError(
                     "scoring='loss' works only with a custom loss given as an object; use "
                     "'log_loss' or another metric"
                 )
-            self._function = lambda scores, validation_set, link: validation_set.mean(
-                loss(scores, validation_set.codes)
-            )
-        if callable(scoring) and not (
-            takes_positions(scoring, 3) or takes_positions(scoring, 3, "sample_weight")
-        ):
+
+            def mean_loss(scores, validation_set, link):
+                return validation_set.mean(loss(scores, validation_set.codes))
+
+            self._function = mean_loss
+        if callable(scoring) and not _is_scorer(scoring):
             raise ValueError(
                 f"scoring: {scoring!r} cannot be called with (estimator, X, y); give a "
                 "function that takes these and returns a number, larger for better. "
                 "sklearn.metrics.make_scorer converts a metric of (y_true, y_pred)"
             )
         self._scorer = None if self._function else _scorer(scoring)
-        self._measure = self._scorer if link == "sigmoid" else _with_classes(self._scorer, classes)
-        self._needs_loss, self._needs_two_sides = (
-            name_of_scoring == "loss",
-            name_of_scoring == "auc_ovr",
-        )
+        self._measure = self._scorer if is_multilabel else _with_classes(self._scorer, classes)
+        self._needs_loss = name_of_scoring == "loss"
+        self._needs_two_sides = name_of_scoring == "auc_ovr"
         if link == "none" and (name_of_scoring == "log_loss" or _needs_probabilities(self._scorer)):
             raise ValueError(
                 f"scoring={scoring!r} needs probabilities, which this algorithm does not "
@@ -410,35 +403,27 @@ class Metric:
             return auc_ovr(scores, validation_set, self.link, of_scores)
         if self._function is not None:
             return self._function(scores, validation_set, self.link)
+        return self._score_of_scorer(scores, validation_set, of_scores)
+
+    def _score_of_scorer(self, scores, validation_set, of_scores):
+        """Call the scorer with a classifier that returns these scores; refuse what is not a number."""
         from pymcboost.training.round_view import RoundView
 
-        probabilities_of = (
-            None
-            if self.link == "none"
-            else partial(_own_probabilities, link=self.link, of_scores=of_scores)
-        )
+        probabilities_of = None
+        if self.link != "none":
+            probabilities_of = partial(_own_probabilities, link=self.link, of_scores=of_scores)
         view = RoundView(scores, self.classes, probabilities_of, labels=self.link == "sigmoid")
         average = _average_of_classes(self._scorer)
         present = _two_sided(validation_set)
-        if (
-            average
-            and validation_set.codes.ndim == 1
-            and len(self.classes) > 2
-            and 0 < len(present) < len(self.classes)
-        ):
+        is_multiclass = validation_set.codes.ndim == 1 and len(self.classes) > 2
+        if average and is_multiclass and 0 < len(present) < len(self.classes):
             return self._mean_of_classes(average, view, validation_set, present)
-        weights = (
-            {}
-            if validation_set.weight is None or not self._weighted()
-            else {"sample_weight": validation_set.weight}
-        )
+        X = validation_set.X if validation_set.user_X is None else validation_set.user_X
+        weights = {}
+        if validation_set.weight is not None and self._weighted():
+            weights["sample_weight"] = validation_set.weight
         try:
-            value = self._measure(
-                view,
-                validation_set.X if validation_set.user_X is None else validation_set.user_X,
-                validation_set.y,
-                **weights,
-            )
+            value = self._measure(view, X, validation_set.y, **weights)
         except (ValueError, AttributeError) as error:
             raise ValueError(
                 f"scoring: {self._scorer!r} fails on the validation set {validation_set.name!r}: "
@@ -462,11 +447,10 @@ class Metric:
 
         scikit-learn's own mean is NaN or an error if a class has no rows.
         """
-        columns = (
-            view.predict_proba(None)
-            if _needs_probabilities(self._scorer)
-            else view.decision_function(None)
-        )
+        if _needs_probabilities(self._scorer):
+            columns = view.predict_proba(None)
+        else:
+            columns = view.decision_function(None)
         values = [
             self._scorer._score_func(
                 validation_set.codes == k, columns[:, k], sample_weight=validation_set.weight
@@ -478,16 +462,27 @@ class Metric:
 
     def _remedy(self, validation_set):
         """Advice if a metric is undefined because a class has no rows; empty if all classes have some."""
-        absent = (
-            []
-            if validation_set.codes.ndim == 2
-            else np.setdiff1d(np.arange(len(self.classes)), validation_set.codes)
-        )
+        if validation_set.codes.ndim == 2:
+            return ""
+        absent = np.setdiff1d(np.arange(len(self.classes)), validation_set.codes)
         if not len(absent):
             return ""
         return (
             f"; the set has no row of the class {self.classes[absent[0]].item()!r}: give rows "
             "of all classes, or use a metric that does not need them, such as 'balanced_error'"
+        )
+
+
+def _refuse_other_rows(name, is_multilabel):
+    """Refuse the name of a metric that is only for multi-label rows, or only for one class per row."""
+    rows = None
+    if is_multilabel and name in METRICS:
+        rows = "one class per row"
+    elif not is_multilabel and name in labels.ONLY:
+        rows = "multi-label rows and loss='logistic'"
+    if rows is not None:
+        raise ValueError(
+            f"scoring={name!r} works only with {rows}; use 'log_loss' or another metric"
         )
 
 
@@ -530,6 +525,11 @@ def _scorer(scoring):
     return get_scorer(scoring)
 
 
+def _is_scorer(function):
+    """Whether a function can be called with (estimator, X, y), and perhaps with weights."""
+    return takes_positions(function, 3) or takes_positions(function, 3, "sample_weight")
+
+
 def _takes(function, name):
     """Whether a function has an argument of this name, according to its signature."""
     try:
@@ -544,12 +544,9 @@ def _with_classes(scorer, classes):
     Metrics of predicted labels do not need them, and a mean that included absent labels would be a different one.
     """
     options = getattr(scorer, "_kwargs", {})
-    predicts = getattr(scorer, "_response_method", "predict") == "predict"
-    if (
-        predicts
-        or "labels" in options
-        or not _takes(getattr(scorer, "_score_func", None), "labels")
-    ):
+    predicts_labels = getattr(scorer, "_response_method", "predict") == "predict"
+    takes_labels = _takes(getattr(scorer, "_score_func", None), "labels")
+    if predicts_labels or "labels" in options or not takes_labels:
         return scorer
     named = copy.copy(scorer)
     named._kwargs = {**options, "labels": classes}

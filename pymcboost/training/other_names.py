@@ -208,7 +208,9 @@ OF_FITTED = (
     ("staged_predict_log_proba", "use staged_predict_proba"),
 )
 NAMES = {
-    name: (tuple(here.split()), remark) for names, here, remark in TABLE for name in names.split()
+    name: (tuple(names_here.split()), remark)
+    for names, names_here, remark in TABLE
+    for name in names.split()
 }
 
 
@@ -218,10 +220,10 @@ def hint_of_value(parameter, value, allows):
     ``allows``: whether the parameter may have a value.
     """
     if isinstance(value, str):
-        names_here = VALUES.get(parameter, {}).items()
-        here = next((here for names, here in names_here if value in names.split()), None)
-        known = here is not None and allows(here)
-        return f"; {value!r} in other libraries is {here!r} here" * known
+        for names, value_here in VALUES.get(parameter, {}).items():
+            if value in names.split() and allows(value_here):
+                return f"; {value!r} in other libraries is {value_here!r} here"
+        return ""
     if parameter == "early_stopping" and isinstance(value, int):
         return f"; n_iter_no_change={value} sets the patience, with early_stopping=True"
     if isinstance(value, int) and (parameter, value) in NUMBERS:
@@ -275,17 +277,21 @@ def hint(name, place, places, estimator):
     estimator : str
         Name of its class.
     """
-    here, remark = NAMES.get(name, ((), ""))
-    here = (name,) if name in places else here
-    equivalent = next((candidate for candidate in here if candidate in places), None)
+    names_here, remark = NAMES.get(name, ((), ""))
+    if name in places:
+        names_here = (name,)
+    equivalent = next((candidate for candidate in names_here if candidate in places), None)
     words = [remark]
     if equivalent is not None:
-        other = " of fit" if place == "constructor" else " of the constructor"
-        words.insert(0, f"use {equivalent}" + other * (places[equivalent] != place))
-    elif here:
+        where = ""
+        if places[equivalent] != place:
+            where = " of fit" if place == "constructor" else " of the constructor"
+        words.insert(0, f"use {equivalent}{where}")
+    elif names_here:
+        _, remark_here = NAMES.get(names_here[0], ((), remark))
         words = [
-            f"it is called {here[0]} here, but {estimator} does not have it",
-            NAMES.get(here[0], ((), remark))[1],
+            f"it is called {names_here[0]} here, but {estimator} does not have it",
+            remark_here,
         ]
     elif not remark:
         from difflib import get_close_matches

@@ -57,9 +57,10 @@ def of_type(row, annotation):
         (typing.get_args(part) for part in parts if typing.get_origin(part) is Literal), ()
     )
     several = set(typing.get_args(SeveralScorers)) <= set(parts)
-    kinds = [kind for kind in (bool, int, float) if kind in parts]
+    default_kind = str if choices else object
+    kind = next((kind for kind in (bool, int, float) if kind in parts), default_kind)
     return row._replace(
-        kind=kinds[0] if kinds else str if choices else object,
+        kind=kind,
         none=types.NoneType in parts,
         choices=choices,
         scorers=str in parts,
@@ -308,12 +309,13 @@ def parameters(cls):
         parameters_of_class.update(vars(base).get("own_parameters", {}))
         helps.update(vars(base).get("own_help", {}))
     types = {field.name: field.type for field in fields(cls)}
+    names = [name for base in cls.__mro__ for name in inspect.get_annotations(base)]
     rows = {}
-    for name in (
-        name for base in cls.__mro__ for name in inspect.get_annotations(base) if name in types
-    ):
-        row = parameters_of_class.get(name) or PARAMETERS[name]
-        rows.setdefault(name, of_type(row._replace(help=helps.get(name, row.help)), types[name]))
+    for name in dict.fromkeys(names):
+        if name in types:
+            row = parameters_of_class.get(name) or PARAMETERS[name]
+            row = row._replace(help=helps.get(name, row.help))
+            rows[name] = of_type(row, types[name])
     return rows
 
 
@@ -449,9 +451,11 @@ def document(cls):
     """
     text = inspect.cleandoc(cls.__doc__)
     heading = re.search(r"^\w+\n-{3,}$", text, re.MULTILINE)
-    head, tail = (
-        (text[: heading.start()], text[heading.start() :]) if heading else (text + "\n\n", "")
-    )
+    head = text + "\n\n"
+    tail = ""
+    if heading:
+        head = text[: heading.start()]
+        tail = text[heading.start() :]
     defaults = {field.name: field.default for field in fields(cls)}
     entries = [
         _entry(f"{name} : {row.type_in_words()}, default={_quoted(defaults[name])}", row.help)

@@ -60,17 +60,18 @@ class Predicts:
 
         def __getattr__(self, name):
             if not name.startswith("_"):
-                from pymcboost.training.other_names import (
-                    hint_of_fitted,
-                )  # a table that only errors need
+                # A table that only errors need.
+                from pymcboost.training.other_names import hint_of_fitted
 
-                if remedy := hint_of_fitted(name):
+                remedy = hint_of_fitted(name)
+                if remedy:
                     raise AttributeError(
                         f"{type(self).__name__!r} object has no attribute {name!r}{remedy}"
                     )
             return object.__getattribute__(self, name)  # raises the standard error
 
     def _check_X(self, X, with_init_score=False):
+        """Check rows, and convert them to what the model scores."""
         check_is_fitted(self)
         if isinstance(X, Dataset):
             if X._set.init_score is not None and not with_init_score:
@@ -207,12 +208,13 @@ class Predicts:
         check_is_fitted(self)
         if self.model_.link == "sigmoid":
             return map(self.model_._indicator_of, self.staged_decision_function(X))
-        return (
-            self.classes_[
-                (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-            ]
-            for scores in self.staged_decision_function(X)
-        )
+        return map(self._labels_of_scores, self.staged_decision_function(X))
+
+    def _labels_of_scores(self, scores):
+        """Labels with the largest scores (n, K); or of the sign of the scores (n,) of two classes."""
+        if scores.ndim == 1:
+            return self.classes_[(scores > 0).astype(np.intp)]
+        return self.classes_[scores.argmax(axis=1)]
 
     def save(
         self,

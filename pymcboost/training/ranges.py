@@ -45,84 +45,96 @@ class Parameter(NamedTuple):
         """Describe the allowed values; with ``text``, those on the command line."""
         if self.kind is str:
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
-            words += (
-                ", a name that sklearn.metrics.get_scorer_names() lists" if self.scorers else ""
-            )
-            words += " or a callable" if self.callables and not text else ""
-            words += ", or a list or dict of these" if self.several and not text else ""
-            words += ", or an object with the methods of a loss" if self.losses and not text else ""
+            if self.scorers:
+                words += ", a name that sklearn.metrics.get_scorer_names() lists"
+            if self.callables and not text:
+                words += " or a callable"
+            if self.several and not text:
+                words += ", or a list or dict of these"
+            if self.losses and not text:
+                words += ", or an object with the methods of a loss"
         elif self.kind is bool:
             words = "True or False"
         else:
             words = {int: "an integer", float: "a number"}[self.kind] + self._range_in_words()
             words += "".join(f" or {choice!r}" for choice in self.choices)
         if not text:
-            words += ", True or False" * self.bools
-            codes = (
-                "a list of lists of class codes: integers from 0 to K - 1, in the order of classes_"
-            )
-            words += f", or {codes}" if self.lists else ""
+            words += self._objects_in_words()
+        if self.none:
+            words += " or none" if text else " or None"
+        return words
+
+    def _objects_in_words(self):
+        """Allowed values that only Python code can give."""
+        words = ""
+        if self.bools:
+            words += ", True or False"
+        if self.lists:
             words += (
-                ", a splitter of scikit-learn or an iterable of (train, held) rows"
-                if self.splitters
-                else ""
+                ", or a list of lists of class codes: integers from 0 to K - 1, in the order of "
+                "classes_"
             )
-            words += ", a dict with the weight of each class label" if self.dicts else ""
-            words += ", a numpy.random.RandomState" if self.generators else ""
-        return words + (f" or {'none' if text else None}" if self.none else "")
+        if self.splitters:
+            words += ", a splitter of scikit-learn or an iterable of (train, held) rows"
+        if self.dicts:
+            words += ", a dict with the weight of each class label"
+        if self.generators:
+            words += ", a numpy.random.RandomState"
+        return words
 
     def type_in_words(self):
         """The type, as written in a docstring."""
         if self.type_text:
             words = self.type_text
+        elif self.dicts and self.kind is object:
+            words = "dict"
         elif self.kind is str:
-            words = (
-                "{"
-                + ", ".join(f'"{choice}"' for choice in self.choices)
-                + "}"
-                + ", str" * self.scorers
-            )
+            words = "{" + ", ".join(f'"{choice}"' for choice in self.choices) + "}"
+            words += ", str" if self.scorers else ""
         else:
             words = "array-like" if self.kind is object else self.kind.__name__ + self._interval()
             words += "".join(f' or "{choice}"' for choice in self.choices)
             words += ", splitter or iterable of (train, test) pairs" if self.splitters else ""
-        words = "dict" if self.dicts and self.kind is object else words + ", dict" * self.dicts
-        words += ", RandomState instance" if self.generators else ""
-        words += ", loss object" if self.losses else ""
-        words += " or callable" if self.callables else ""
-        words += ", or list or dict of these" if self.several else ""
-        words += " or list of lists of int" if self.lists else ""
-        return words + (" or None" if self.none else "")
-
-    def _interval(self):
-        if self.low is None or self.high is None:
-            return self._range()
-        low, high = (
-            f"{bound:g}".replace("e+0", "e").replace("e+", "e")
-            if isinstance(bound, float)
-            else str(bound)
-            for bound in (self.low, self.high)
-        )
-        return f" in {'[('[self.open_low]}{low}, {high}{'])'[self.open_high]}"
-
-    def _range(self):
-        low = self.low
-        high = self.high
-        words = "" if low is None else f" {'>' if self.open_low else '>='} {low}"
-        if high is not None:
-            words += f"{' and' if low is not None else ''} {'<' if self.open_high else '<='} {high}"
+        if self.dicts and self.kind is not object:
+            words += ", dict"
+        if self.generators:
+            words += ", RandomState instance"
+        if self.losses:
+            words += ", loss object"
+        if self.callables:
+            words += " or callable"
+        if self.several:
+            words += ", or list or dict of these"
+        if self.lists:
+            words += " or list of lists of int"
+        if self.none:
+            words += " or None"
         return words
 
+    def _interval(self):
+        """The range in a docstring, such as `` in (0, 1]``."""
+        if self.low is None or self.high is None:
+            return self._bounds(str(self.low), str(self.high))
+        low = _short_exponent(self.low)
+        high = _short_exponent(self.high)
+        return f" in {'(' if self.open_low else '['}{low}, {high}{')' if self.open_high else ']'}"
+
     def _range_in_words(self):
-        low, high = (
-            f"{bound:g}" if isinstance(bound, float) else bound for bound in (self.low, self.high)
-        )
-        if low is None or high is None or self.open_low or self.open_high:
-            words = "" if low is None else f" {'>' if self.open_low else '>='} {low}"
-            if high is not None:
-                words += f"{' and' * bool(words)} {'<' if self.open_high else '<='} {high}"
-            return words
+        """The range in a message, such as `` from 1 to 9`` or `` > 0``."""
+        low = _in_digits(self.low)
+        high = _in_digits(self.high)
+        if self.low is None or self.high is None or self.open_low or self.open_high:
+            return self._bounds(low, high)
         return f" from {low} to {high}"
+
+    def _bounds(self, low, high):
+        """The bounds that there are, as comparisons with these texts."""
+        comparisons = []
+        if self.low is not None:
+            comparisons.append(f"{'>' if self.open_low else '>='} {low}")
+        if self.high is not None:
+            comparisons.append(f"{'<' if self.open_high else '<='} {high}")
+        return f" {' and '.join(comparisons)}" if comparisons else ""
 
     def allows(self, value):
         """Whether ``value`` is allowed."""
@@ -174,33 +186,35 @@ class Parameter(NamedTuple):
         return ""
 
     def _allows_one(self, value):
+        """Whether a single value is allowed, which is no list or dictionary of several."""
         if value is None:
             return self.none
         if self.lists and isinstance(value, (list, tuple)):
-            return all(
+            return bool(value) and all(
                 isinstance(part, (list, tuple)) and all(map(_is_whole, part)) for part in value
-            ) and bool(value)
+            )
         if self.choices and isinstance(value, str):
             return value in self.choices or (self.scorers and value in _scorers())
         if self.losses and not isinstance(value, (str, numbers.Number)):
             return True  # checked by the algorithm
-        if (
-            self.splitters
-            and not isinstance(value, str)
-            and (hasattr(value, "split") or hasattr(value, "__iter__"))
-        ):
+        if self.splitters and not isinstance(value, str):
+            if hasattr(value, "split") or hasattr(value, "__iter__"):
+                return True
+        if self.kind is object:
             return True
-        others = (self.callables and callable(value)) or (self.dicts and isinstance(value, dict))
-        if (
-            self.kind is object
-            or others
-            or (self.generators and type(value).__name__ == "RandomState")
-        ):
+        if self.callables and callable(value):
+            return True
+        if self.dicts and isinstance(value, dict):
+            return True
+        if self.generators and type(value).__name__ == "RandomState":
             return True
         if self.kind is bool:
             return isinstance(value, bool)
         if self.bools and isinstance(value, bool):
             return True
+        return self._allows_number(value)
+
+    def _allows_number(self, value):
         number = {int: numbers.Integral, float: numbers.Real}.get(self.kind)
         if number is None or not isinstance(value, number) or isinstance(value, bool):
             return False
@@ -209,6 +223,16 @@ class Parameter(NamedTuple):
         if self.low is not None and (value < self.low or (self.open_low and value == self.low)):
             return False
         return self.high is None or value < self.high or (value == self.high and not self.open_high)
+
+
+def _in_digits(bound):
+    return f"{bound:g}" if isinstance(bound, float) else str(bound)
+
+
+def _short_exponent(bound):
+    """Text of a bound, where 1e+06 becomes 1e6."""
+    text = _in_digits(bound)
+    return text.replace("e+0", "e").replace("e+", "e") if isinstance(bound, float) else text
 
 
 def is_name(name):

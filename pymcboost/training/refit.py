@@ -1,5 +1,6 @@
 """Refitting the leaf values of a fitted model to other rows, with the same splits."""
 
+import itertools
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -87,52 +88,63 @@ class RefitsLeaves:
         need_init_score(self, "refit_leaves", first)
         booster = self._booster(lambda: 0)
         classes = self.classes_
-        several = booster.multilabel
-        codes = labels_given(y, X.shape[0], classes)[1] if several else codes_of(y, classes, "give")
+        is_multilabel = booster.multilabel
+        if is_multilabel:
+            _, codes = labels_given(y, X.shape[0], classes)
+        else:
+            codes = codes_of(y, classes, "give")
         check_consistent_length(X, codes)
         weight = weights_of_rows(sample_weight, X.shape[0])
-        weight = (
-            weight
-            if several
-            else weight * class_weights(ALONE, booster.params, classes, codes, weight)[codes]
-        )
+        if not is_multilabel:
+            weight = weight * class_weights(ALONE, booster.params, classes, codes, weight)[codes]
         if not weight.any():
             raise ValueError(f"{name}: refit_leaves needs rows with positive weight")
         booster.check()
         categories = self.model_.categories
-        X = X if categories is None else categories.bounded(X)
-        names = self.model_.feature_names
-        options = {"categories": categories, "feature_names": names}
+        if categories is not None:
+            X = categories.bounded(X)
+        scores = None
         if first:
-            options["init_score"] = init_scores(
-                first["init_score"], len(codes), len(classes), pairs=not several
+            scores = init_scores(
+                first["init_score"], len(codes), len(classes), pairs=not is_multilabel
             )
-        dataset = TrainingSet(X, classes, codes, weight, **options)
+        dataset = TrainingSet(
+            X,
+            classes,
+            codes,
+            weight,
+            categories=categories,
+            feature_names=self.model_.feature_names,
+            init_score=scores,
+        )
         booster.lay_out(dataset, resolve_n_jobs(self.n_jobs)).start(n_estimators=0)
-        ensemble = self.model_.ensemble
-        booster.begin_at(ensemble.bias)
-        leaf = np.array(ensemble.leaf, dtype=np.float32)
-        ends = (ensemble.offset + np.arange(len(ensemble.offset))).tolist()
-        for leaf_of_row, begin, end in zip(
-            self.model_.staged_apply(X), ensemble.rounds[:-1], ensemble.rounds[1:], strict=True
-        ):
-            trees = range(int(begin), int(end))
-            cls, base = (
-                [-1 if of is None else int(of[t]) for t in trees]
-                for of in (ensemble.cls, ensemble.base)
-            )
-            old = [leaf[ends[t] : ends[t + 1]] for t in trees]
-            for part, new in zip(
-                old,
-                booster.refit_round(leaf_of_row[booster.data.rows], old, cls, base, decay),
-                strict=True,
-            ):
-                part[...] = new
+        booster.begin_at(self.model_.ensemble.bias)
+        leaf = self._refitted_leaves(booster, X, decay)
         changed = {**dict.fromkeys(file.EARLY), **self._meta_with_missing(dataset)}
-        vars(self)["model_"] = self.model_._changed(replace(ensemble, leaf=leaf), **changed)
+        vars(self)["model_"] = self.model_._changed(
+            replace(self.model_.ensemble, leaf=leaf), **changed
+        )
         for name in OUT_OF_FOLD:  # these scores belong to the old leaves
             vars(self).pop(name, None)
         return self
+
+    def _refitted_leaves(self, booster, X, decay):
+        """Compute the new leaf values round by round, in the form of the ensemble's."""
+        ensemble = self.model_.ensemble
+        leaf = np.array(ensemble.leaf, dtype=np.float32)
+        first_leaf = (ensemble.offset + np.arange(len(ensemble.offset))).tolist()
+        rounds = itertools.pairwise(ensemble.rounds.tolist())
+        for leaf_of_row, (begin, end) in zip(self.model_.staged_apply(X), rounds, strict=True):
+            trees = range(begin, end)
+            cls = _class_of_trees(ensemble.cls, trees)
+            base = _class_of_trees(ensemble.base, trees)
+            leaves = [leaf[first_leaf[t] : first_leaf[t + 1]] for t in trees]  # views
+            new_leaves = booster.refit_round(
+                leaf_of_row[booster.data.rows], leaves, cls, base, decay
+            )
+            for values, new_values in zip(leaves, new_leaves, strict=True):
+                values[...] = new_values
+        return leaf
 
     def _meta_with_missing(self, dataset):
         """Changed section of the file if these rows have missing values in more columns than the training rows."""
@@ -145,3 +157,10 @@ class RefitsLeaves:
         if len(columns) == len(earlier):
             return {}
         return dict(file.meta_sections({**meta, **missing.entry_of(columns, n_features)}))
+
+
+def _class_of_trees(class_of_tree, trees):
+    """Classes (or base classes) of some trees of an ensemble; -1 if it has none."""
+    if class_of_tree is None:
+        return [-1 for _ in trees]
+    return [int(class_of_tree[t]) for t in trees]

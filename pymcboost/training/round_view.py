@@ -15,16 +15,15 @@ class RoundView(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         """Labels with the largest scores."""
-        return (
-            (self.scores > 0).astype(int)
-            if self.labels
-            else self.classes_[self.scores.argmax(axis=1)]
-        )
+        if self.labels:
+            return (self.scores > 0).astype(int)
+        return self.classes_[self.scores.argmax(axis=1)]
 
     def decision_function(self, X):
         """Scores; for two classes, their difference."""
-        two = self.scores.shape[1] == 2 and not self.labels
-        return self.scores[:, 1] - self.scores[:, 0] if two else self.scores
+        if self.scores.shape[1] == 2 and not self.labels:
+            return self.scores[:, 1] - self.scores[:, 0]
+        return self.scores
 
     @available_if(lambda self: self.probabilities is not None)
     def predict_proba(self, X):

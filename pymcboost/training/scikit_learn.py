@@ -18,9 +18,8 @@ from pymcboost.training.labels import is_indicator, labels_given, rows_in
 from pymcboost.training.parameters import document, hints_for
 from pymcboost.training.prediction import check_is_fitted
 
-if (
-    TYPE_CHECKING
-):  # scikit-learn has no type hints. With its bases, a checker would miss wrong parameters.
+if TYPE_CHECKING:
+    # scikit-learn has no type hints. With its bases, a checker would miss wrong parameters.
 
     class ClassifierMixin:
         """Methods that scikit-learn adds to a classifier."""

@@ -1,4 +1,4 @@
-"""Where the temperature of a model, or the thresholds of its labels, come from.
+"""Sources of the temperature of a model, and of the thresholds of its labels.
 
 `source_of` chooses a source before the first round, and refuses rows that give no temperature. After the last round,
 the source calibrates.
@@ -14,7 +14,7 @@ from pymcboost.training import calibration, thresholds
 
 @dataclass(frozen=True)
 class Calibration:
-    """What a source found.
+    """Result of a source.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class ValidationRows(Uncalibrated):
         self.validation_set = validation_set
 
     def calibrate(self, state):
-        """See `Uncalibrated`."""
+        """Fit the temperature, or the thresholds, to the validation rows."""
         state.booster.release()
         model = state.model()
         if state.booster.multilabel:
@@ -64,7 +64,7 @@ class LeftOutRows(Uncalibrated):
     follows_rounds = True
 
     def calibrate(self, state):
-        """See `Uncalibrated`."""
+        """Fit the temperature to the scores of the rows that were left out."""
         booster = state.booster
         scores = booster.left_out_scores()
         temperature = calibration.temperature_of_left_out(scores, booster.data, booster.link)
@@ -99,7 +99,7 @@ class Folds(Uncalibrated):
         self.initial = initial
 
     def calibrate(self, state):
-        """See `Uncalibrated`."""
+        """Train the models of the folds, and fit the temperature, or the thresholds, to the rows they hold out."""
         booster = state.booster
         booster.release()
         options = {
@@ -109,10 +109,10 @@ class Folds(Uncalibrated):
         }
         rows = self.estimator, self.dataset, booster.draw_seed()
         if booster.multilabel:
-            found, folds = thresholds.of_folds(*rows, **options)
-            return Calibration(None, found, given_rows_of(folds, self.dataset))
-        found, folds = calibration.temperature_of_folds(*rows, parts=self.parts, **options)
-        return Calibration(found, None, given_rows_of(folds, self.dataset))
+            label_thresholds, folds = thresholds.of_folds(*rows, **options)
+            return Calibration(None, label_thresholds, given_rows_of(folds, self.dataset))
+        temperature, folds = calibration.temperature_of_folds(*rows, parts=self.parts, **options)
+        return Calibration(temperature, None, given_rows_of(folds, self.dataset))
 
 
 def source_of(estimator, booster, dataset, validation_set, previous, *, initial, folds_of_rounds):

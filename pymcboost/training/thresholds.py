@@ -10,12 +10,8 @@ from pymcboost.training.labels import best_thresholds
 
 def of_rows(model, validation_set):
     """Thresholds (K,) with the largest F1 on validation rows (`ValidationSet`)."""
-    weight = (
-        np.ones(len(validation_set.codes))
-        if validation_set.weight is None
-        else validation_set.weight
-    )
-    return best_thresholds(validation_set.raw_scores(model), validation_set.codes, weight)
+    scores = validation_set.raw_scores(model)
+    return best_thresholds(scores, validation_set.codes, validation_set.row_weight)
 
 
 def of_folds(estimator, dataset, seed, rounds, folds=None, previous=None):
@@ -25,21 +21,21 @@ def of_folds(estimator, dataset, seed, rounds, folds=None, previous=None):
     -------
     thresholds : ndarray of float64 (K,) or None
         None, with a warning, if rows, memory or disk are insufficient for folds, because the model is already trained.
-    kept : OutOfFoldScores or None
-        Where the folds were trained here.
+    trained_folds : OutOfFoldScores or None
+        Scores of the folds, if they were trained here.
     """
-    kept = None
+    trained_folds = None
     try:
         if folds is None:
             parts = splits(estimator.cv, dataset, seed)
             scores, _ = held_scores(estimator, dataset, seed, rounds, parts, previous)
-            kept = OutOfFoldScores.of(scores, parts)
+            trained_folds = OutOfFoldScores.of(scores, parts)
         else:
             scores = folds.scores
     except NO_FOLDS as error:
         pass_on(dataset, error)
         warn(f"all labels keep the threshold 0.5: {reason(error)}")
         return None, None
-    used = np.isfinite(scores[:, 0])
-    folds = best_thresholds(*of_all(dataset, used, scores, dataset.codes, dataset.weight))
-    return dataset.comm.broadcast(folds), kept
+    is_scored = np.isfinite(scores[:, 0])
+    scored_rows = of_all(dataset, is_scored, scores, dataset.codes, dataset.weight)
+    return dataset.comm.broadcast(best_thresholds(*scored_rows)), trained_folds

@@ -40,12 +40,11 @@ class Trainer:
     ):
         n_validation = 0 if validation is None else validation.X.shape[0]
         booster.start(n_estimators, previous, n_validation, calibrates)
-        history = (
-            {}
-            if previous is None
-            else {name: list(values) for name, values in previous.history.items()}
-        )
-        best_gain = None if previous is None else previous.best_gain
+        history = {}
+        best_gain = None
+        if previous is not None:
+            history = {name: list(values) for name, values in previous.history.items()}
+            best_gain = previous.best_gain
         self.booster = booster
         self.is_over = False
         self.state = TrainingState(

@@ -26,7 +26,7 @@ MOST_BINS = 256
 
 @dataclass(frozen=True)
 class TrainingSet:
-    """The rows of a training, immutable; `reweighted` gives the same rows with other weights.
+    """The rows of a training. They never change; `reweighted`, `only` and `without` return sets with other weights.
 
     Attributes
     ----------
@@ -88,30 +88,28 @@ class TrainingSet:
         codes = self.codes[rows]
         return codes.astype(int) if self.is_multilabel else self.classes[codes]
 
-    def given_to(self, scoring, rows=None):
+    def user_rows(self, scoring, rows=None):
         """Return X, or rows of it, as the user gave it, if ``scoring`` has a function that may read it; else None."""
-        return (
-            as_given(self.user_X, rows)
-            if looks_at_rows(scoring) and self.user_X is not None
-            else None
-        )
+        if self.user_X is None or not looks_at_rows(scoring):
+            return None
+        return as_given(self.user_X, rows)
 
-    def first_scores(self, rows):
+    def init_score_of(self, rows):
         """``init_score`` of rows; None if there is none."""
         return None if self.init_score is None else self.init_score[rows]
 
     def reweighted(self, weight):
-        """The same rows with these training weights (n,)."""
+        """Give the rows these training weights (n,)."""
         return replace(self, weight=weight)
 
     def only(self, rows):
-        """The same rows, with weight 0 for all except ``rows``."""
+        """Give all rows except ``rows`` the weight 0."""
         weight = np.zeros(len(self.weight))
         weight[rows] = self.weight[rows]
         return self.reweighted(weight)
 
     def without(self, rows):
-        """The same rows, with weight 0 for ``rows``."""
+        """Give ``rows`` the weight 0."""
         weight = self.weight.copy()
         weight[rows] = 0
         return self.reweighted(weight)
@@ -236,9 +234,8 @@ def _categories(estimator, booster, X, model):
     comm = booster.workers
     categorical_features = booster.params.categorical_features if takes_categories else None
     categorical_features = divided.categorical_columns(comm, categorical_features, X)
-    return divided.categories_of(
-        comm, name, find_categories(categorical_features, X, comm.size > 1)
-    )
+    categories = find_categories(categorical_features, X, partial=comm.size > 1)
+    return divided.categories_of(comm, name, categories)
 
 
 def _encoded(estimator, categories, X, *, warm_start, initial):

@@ -1,5 +1,6 @@
 """Validation rows: those that users give, those that early stopping sets aside, and their scores round by round."""
 
+import itertools
 from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
@@ -45,26 +46,24 @@ class Validation:
     def __init__(self, sets, n_classes):
         self.sets = sets
         self.X = _stacked([validation_set.X for validation_set in sets])
-        self.codes = np.concatenate(
-            [validation_set.codes for validation_set in sets]
-        )  # or indicator matrices
+        # Classes, or indicator matrices.
+        self.codes = np.concatenate([validation_set.codes for validation_set in sets])
         self.scores = np.zeros((self.X.shape[0], n_classes))
-        first = [validation_set.init_score for validation_set in sets]
-        self._first = None if any(scores is None for scores in first) else np.concatenate(first)
-        if self._first is not None:
-            self.scores += self._first
+        init_scores_of_sets = [validation_set.init_score for validation_set in sets]
+        self._init_score = None
+        if all(scores is not None for scores in init_scores_of_sets):
+            self._init_score = np.concatenate(init_scores_of_sets)
+            self.scores += self._init_score
         self.n_learners = 0
         self.outputs = WeakKeyDictionary()  # of learners, if all coefficients change
         self._sums = None
 
     def add(self, learners):
         """Add the scores of more weak learners, or of a kernel machine."""
-        if self._sums is None:
-            self._sums = (
-                np.zeros((self.X.shape[0], learners.width))
-                if self._first is None
-                else self.scores.copy()
-            )
+        if self._sums is None and self._init_score is None:
+            self._sums = np.zeros((self.X.shape[0], learners.width))
+        elif self._sums is None:
+            self._sums = self.scores.copy()
         learners.add_scores_to(self._sums, self.X)
         self.scores = learners.decode(self._sums)
 
@@ -115,16 +114,16 @@ def _stacked(parts):
 def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=None):
     """Collect the user's validation sets by name: X, y, weights or None, and initial scores or None."""
     if (X_val is None) != (y_val is None):
+        pair = "X_val is given without y_val"
+        if y_val is not None:
+            pair = "y_val is given without X_val"
         raise ValueError(
-            f"{'X_val' if y_val is None else 'y_val'} is given without "
-            f"{'y_val' if y_val is None else 'X_val'}; give both, or neither, and by name: "
-            "fit(X, y, X_val=X_val, y_val=y_val)"
+            f"{pair}; give both, or neither, and by name: fit(X, y, X_val=X_val, y_val=y_val)"
         )
     if X_val is None and sample_weight_val is not None:
         raise ValueError("sample_weight_val weights the rows of X_val; give X_val and y_val, too")
-    if isinstance(X_val, (list, tuple)) and any(
-        len(getattr(part, "shape", ())) == 2 for part in X_val
-    ):
+    is_list = isinstance(X_val, (list, tuple))
+    if is_list and any(len(getattr(item, "shape", ())) == 2 for item in X_val):
         raise ValueError(
             "X_val is a list; give one validation set as X_val and y_val, and others as "
             "validation_sets={name: (X, y)}"
@@ -154,9 +153,9 @@ def given_sets(X_val, y_val, sample_weight_val, validation_sets, init_score_val=
 
 def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, allow_nan):
     """Check a validation set and return it; class weights count as in training."""
-    several = dataset.is_multilabel
-    came = X
-    _check_first_scores(name, init_score, dataset)
+    is_multilabel = dataset.is_multilabel
+    user_X = X
+    _check_init_score(name, init_score, dataset)
     try:
         check_sparse(X)
         X = encoded(estimator, dataset.categories, X, names="X.columns")
@@ -166,7 +165,7 @@ def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, a
             "reset": False,
             "names": "X.columns",
         }
-        if several:
+        if is_multilabel:
             X = validated(estimator, X, **options)
             _, codes = labels_given(y, X.shape[0], dataset.classes)
             y = codes.astype(int)
@@ -175,29 +174,31 @@ def held_set(estimator, name, X, y, weight, init_score, dataset, class_weight, a
             check_order(y)
         weight = weights_of_rows(weight, X.shape[0])
         if init_score is not None:
-            init_score = init_scores(init_score, X.shape[0], dataset.n_classes, pairs=not several)
+            pairs = not is_multilabel
+            init_score = init_scores(init_score, X.shape[0], dataset.n_classes, pairs=pairs)
     except ValueError as error:
         raise ValueError(f"validation set {name!r}: {error}") from error
     values = X.data if hasattr(X, "indptr") else X
     with np.errstate(over="ignore"):
-        beyond = np.isinf(values.astype(np.float32, copy=False)).any()
-    if beyond:
+        is_too_large = np.isinf(values.astype(np.float32, copy=False)).any()
+    if is_too_large:
         raise ValueError(
             f"{_shown(name, 'X')} contains a value beyond the float32 range (3.4e38), but "
             "features are rounded to float32; scale them"
         )
-    given_rows = as_given(came) if looks_at_rows(estimator.scoring) else None
-    if several:
-        return ValidationSet.of(name, X, y, codes, weight, given_rows, init_score)
-    codes = _encode(name, y, dataset.classes)
-    if estimator.checks_rows:
-        _note_unknown(name, np.asarray(y)[codes < 0], len(codes))
-    with np.errstate(over="ignore"):
-        weight = weight * np.where(codes < 0, 1.0, class_weight[codes])
-    return ValidationSet.of(name, X, y, codes, weight, given_rows, init_score)
+    user_X = as_given(user_X) if looks_at_rows(estimator.scoring) else None
+    if not is_multilabel:
+        codes = _encode(name, y, dataset.classes)
+        if estimator.checks_rows:
+            _note_unknown(name, np.asarray(y)[codes < 0], len(codes))
+        with np.errstate(over="ignore"):
+            weight = weight * np.where(codes < 0, 1.0, class_weight[codes])
+    return ValidationSet.of(
+        name, X, y, codes=codes, weight=weight, user_X=user_X, init_score=init_score
+    )
 
 
-def _check_first_scores(name, init_score, dataset):
+def _check_init_score(name, init_score, dataset):
     """Refuse a validation set if only one of it and the training rows has initial scores."""
     if (init_score is None) == (dataset.init_score is None):
         return
@@ -227,11 +228,10 @@ def share_held(fraction, n_rows, n_classes, few):
     """
     if fraction != "auto":
         return fraction
-    return (
-        min(SET_ASIDE, max(MOST_SET_ASIDE, OF_EACH_CLASS * n_classes) / max(n_rows, 1))
-        if few
-        else SET_ASIDE
-    )
+    if not few:
+        return SET_ASIDE
+    enough = max(MOST_SET_ASIDE, OF_EACH_CLASS * n_classes)
+    return min(SET_ASIDE, enough / max(n_rows, 1))
 
 
 def held_out(codes, weight, fraction, random_state, groups=None):
@@ -246,10 +246,13 @@ def held_out(codes, weight, fraction, random_state, groups=None):
     if groups is not None:
         return used[_whole_groups(codes[used], groups[used], fraction, random_state)]
     counts = np.bincount(codes[used])
-    lone = counts[codes[used]] == 1
+    rows_to_split = used[counts[codes[used]] > 1]
     try:
         _, rows = train_test_split(
-            used[~lone], test_size=fraction, stratify=codes[used[~lone]], random_state=random_state
+            rows_to_split,
+            test_size=fraction,
+            stratify=codes[rows_to_split],
+            random_state=random_state,
         )
     except ValueError as error:
         raise ValueError(
@@ -265,28 +268,33 @@ def _whole_groups(codes, groups, fraction, random_state):
     _, group, size = np.unique(groups, return_inverse=True, return_counts=True)
     rows_of_group = np.split(np.argsort(group, kind="stable"), np.cumsum(size)[:-1])
     class_count = np.bincount(codes)
+    has_rows = class_count > 0
     target_count = fraction * class_count
+    order = check_random_state(random_state).permutation(len(size))
+
+    def count_with(rows):
+        return taken_count + np.bincount(codes[rows], minlength=len(class_count))
+
+    def leaves_all_classes(count):
+        return (count[has_rows] < class_count[has_rows]).all()
+
+    # First take groups that bring the classes closer to their shares.
     taken_count = np.zeros(len(class_count))
     taken_rows = []
-    order = check_random_state(random_state).permutation(len(size))
-    # First take groups that bring the classes closer to their shares. If there are none, take the smallest possible
-    # group.
-    for nearer in True, False:
-        for rows in (
-            rows_of_group[g]
-            for g in (order if nearer else order[np.argsort(size[order], kind="stable")])
-        ):
-            now = taken_count + np.bincount(codes[rows], minlength=len(class_count))
-            if (now[class_count > 0] < class_count[class_count > 0]).all() and (
-                not nearer
-                or np.abs(now - target_count).sum() < np.abs(taken_count - target_count).sum()
-            ):
-                taken_count = now
-                taken_rows.append(rows)
-            if taken_rows and (not nearer or taken_count.sum() >= target_count.sum()):
-                break
-        if taken_rows:
+    for g in order:
+        count = count_with(rows_of_group[g])
+        distance = np.abs(count - target_count).sum()
+        is_closer = distance < np.abs(taken_count - target_count).sum()
+        if is_closer and leaves_all_classes(count):
+            taken_count = count
+            taken_rows.append(rows_of_group[g])
+        if taken_rows and taken_count.sum() >= target_count.sum():
             break
+    # If there are none, take the smallest possible group.
+    if not taken_rows:
+        by_size = order[np.argsort(size[order], kind="stable")]
+        possible = (g for g in by_size if leaves_all_classes(count_with(rows_of_group[g])))
+        taken_rows = [rows_of_group[g] for g in itertools.islice(possible, 1)]
     if not taken_rows:
         raise ValueError(
             f"early_stopping: cannot set aside one of {counted(len(size), 'group')} and keep "
@@ -297,13 +305,15 @@ def _whole_groups(codes, groups, fraction, random_state):
 
 
 def _shown(name, argument):
+    """Name of X or y of a validation set in messages."""
     return f"{argument}_val" if name == "val" else f"{argument} of the validation set {name!r}"
 
 
 def _encode(name, y, classes):
     """Class codes of y; -1 for labels that do not occur in training."""
-    text = {kind in "OSU" for kind in (np.asarray(y).dtype.kind, classes.dtype.kind)}
-    class_index = positions(classes, y) if len(text) == 1 else None
+    y_is_text = np.asarray(y).dtype.kind in "OSU"
+    classes_are_text = classes.dtype.kind in "OSU"
+    class_index = positions(classes, y) if y_is_text == classes_are_text else None
     if class_index is None or (class_index < 0).all():
         shown = _shown(name, "y")
         y = np.asarray(y)
@@ -357,13 +367,21 @@ def set_aside(booster, dataset, random_state):
     if workers is ALONE:
         rows = held_out(codes, dataset.weight, share, random_state, dataset.groups)
         parts = dataset.X[rows], dataset.y(rows), codes[rows], dataset.weight[rows]
-        init_score = dataset.first_scores(rows)
+        init_score = dataset.init_score_of(rows)
     else:
         rows, parts, init_score = _set_aside_by_workers(workers, dataset, share, random_state)
     X_held, y, codes, weight = parts
     X_held = X_held.tocsc() if hasattr(X_held, "tocsc") else X_held
-    user_X = dataset.given_to(params.scoring, rows)
-    return rows, ValidationSet.of("val", X_held, y, codes, weight, user_X, init_score), share
+    validation_set = ValidationSet.of(
+        "val",
+        X_held,
+        y,
+        codes=codes,
+        weight=weight,
+        user_X=dataset.user_rows(params.scoring, rows),
+        init_score=init_score,
+    )
+    return rows, validation_set, share
 
 
 def _set_aside_by_workers(workers, dataset, share, random_state):
@@ -379,7 +397,7 @@ def _set_aside_by_workers(workers, dataset, share, random_state):
     if dataset.init_score is None:
         return rows, divided.drawn_set(workers, parts, number[rows]), None
     *parts, init_score = divided.drawn_set(
-        workers, (*parts, dataset.first_scores(rows)), number[rows]
+        workers, (*parts, dataset.init_score_of(rows)), number[rows]
     )
     return rows, parts, init_score
 
@@ -391,14 +409,20 @@ def following(validation, booster, classes):
     for validation_set in validation.sets:
         for metric in metrics:
             metric.check(validation_set)
-    also = calibrated_of(params, booster.link) if params.early_stopping else []
-    _refuse_equal_curves(
-        validation, metrics, [*booster.columns, *(f"val_{metric.name}" for metric in also)]
-    )
+    calibrated = calibrated_of(params, booster.link) if params.early_stopping else []
+    taken = [*booster.columns, *(f"val_{metric.name}" for metric in calibrated)]
+    _refuse_equal_curves(validation, metrics, taken)
     callbacks = [ValidationCurves(*metrics)]
     if params.early_stopping:
-        callbacks += [CalibratedCurve(metric) for metric in also]
-        callbacks.append(EarlyStopping(metrics[0], params.n_iter_no_change, params.min_delta, also))
+        callbacks += [CalibratedCurve(metric) for metric in calibrated]
+        callbacks.append(
+            EarlyStopping(
+                metrics[0],
+                params.n_iter_no_change,
+                params.min_delta,
+                further_metrics=calibrated,
+            )
+        )
     return callbacks
 
 

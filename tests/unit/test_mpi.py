@@ -115,9 +115,9 @@ def test_interrupt_within_a_tree_ends_all(cls):
 def test_pressed_twice_it_is_raised_at_once():
     workers = object.__new__(MPIWorkers)
     workers._failed = workers._interrupted = False
-    workers._hear()
+    workers._defer()
     with pytest.raises(KeyboardInterrupt) as pressed:
-        workers._hear()
+        workers._defer()
     workers.fail(pressed.value)  # does not wait to tell the others
     with pytest.raises(WorkerError, match="start again"):
         workers.check()

@@ -256,7 +256,11 @@ def test_of_two_metrics_the_later_best_round_counts():
     state = state_of(n=40, validation=Two([0.5, 0.2] + [0.3] * 40))
     train(
         state,
-        [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 3, also=[Other])],
+        [
+            ValidationCurves(ERROR),
+            CalibratedCurve(Other),
+            EarlyStopping(ERROR, 3, further_metrics=[Other]),
+        ],
     )
     assert state.n_rounds == 4
     assert state.gain == [4.0]
@@ -301,7 +305,11 @@ def test_a_checkpoint_keeps_the_later_best_round_of_two_metrics():
     )
     train(
         state,
-        [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 1, also=[Other])],
+        [
+            ValidationCurves(ERROR),
+            CalibratedCurve(Other),
+            EarlyStopping(ERROR, 1, further_metrics=[Other]),
+        ],
     )
     assert state.validation.followed == 0
     assert (state.n_rounds, state.gain.tolist()) == (3, [3.0])
@@ -319,7 +327,11 @@ def test_a_second_curve_without_its_first_values_is_not_followed():
     )
     train(
         state,
-        [ValidationCurves(ERROR), CalibratedCurve(Other), EarlyStopping(ERROR, 2, also=[Other])],
+        [
+            ValidationCurves(ERROR),
+            CalibratedCurve(Other),
+            EarlyStopping(ERROR, 2, further_metrics=[Other]),
+        ],
     )
     assert state.validation.followed == 0
     assert (state.n_rounds, state.gain.tolist()) == (2, [2.0])

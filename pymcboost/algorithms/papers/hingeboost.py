@@ -480,7 +480,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
         KeyboardInterrupt
             After Ctrl-C. The estimator keeps the rounds done so far. If there are none, it does not change.
         """
-        given = FitArguments(
+        arguments = FitArguments(
             X,
             y,
             groups=groups,
@@ -489,7 +489,7 @@ class HingeBoostOCClassifier(BoostingClassifier):
             sample_weight_val=sample_weight_val,
             validation_sets=validation_sets,
         )
-        return self._fit(given, callbacks, unknown)
+        return self._fit(arguments, callbacks, unknown)
 
     @property
     def solver_(self) -> str:
