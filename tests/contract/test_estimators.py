@@ -339,7 +339,7 @@ def test_early_stopping(algorithm):
         "val_error",
         *algorithm.booster.columns,
     }  # what the docstring names
-    model = algorithm(n_estimators=25, **by_error).fit(X, y, X_val=X_val, y_val=y_val)
+    model = algorithm(n_estimators=12, **by_error).fit(X, y, X_val=X_val, y_val=y_val)
     if model.model_.has_stages:
         errors = [np.mean(labels != y_val) for labels in model.staged_predict(X_val)]
     else:  # shorter trainings are what earlier rounds were

@@ -19,7 +19,7 @@ from pymcboost.registry import PUBLIC, get_plain_class, load
 
 ROWS, ROUNDS, TIMEOUT, OF_STOPPED = 800, 8, 2.5, 1.0
 MORE = {
-    "ABCLogitBoostClassifier": {"calibrate": "temperature"},
+    "ABCLogitBoostClassifier": {"calibrate": "temperature", "cv": 2, "max_leaf_nodes": 4},
     "MCBoostClassifier": {"weak_learner": "tree", "categorical_features": [4]},
 }
 SIGNALS = {"stop": signal.SIGSTOP, "kill": signal.SIGKILL, "interrupt": signal.SIGINT}

@@ -582,6 +582,7 @@ def test_totally_corrective_rounds(cls, weak_learner):
 
 @pytest.mark.parametrize("loss", ["exp", "log"])
 @pytest.mark.parametrize("C", [300.0, 1e6])
+@pytest.mark.part(3)
 def test_cold_starts_are_those_of_the_twin(loss, C):
     X, y = blobs(80, 3, 3, spread=2.0)
     model = MultiBoostClassifier(

@@ -252,8 +252,8 @@ def test_nasty_weights(m):
 
 def test_many_classes():
     rng = np.random.default_rng(9)
-    X = rng.normal(size=(2000, 3))
-    data, blocks, a = setting(X, rng.integers(0, 1000, 2000), 1000, rng=rng, integers=True)
+    X = rng.normal(size=(600, 3))
+    data, blocks, a = setting(X, rng.integers(0, 1000, 600), 1000, rng=rng, integers=True)
     check_against_twin(X, data, blocks, a=a, exactly=True)
 
 

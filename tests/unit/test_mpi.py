@@ -81,7 +81,7 @@ def test_processes_whose_sums_have_other_types_say_so():
     assert all(words in line for line in said)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(
     ("trouble", "told"),
     [
@@ -103,6 +103,7 @@ def test_error_in_one_process_is_an_error_in_all(trouble, told):
 @pytest.mark.parametrize(
     "cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier]
 )
+@pytest.mark.part(2)
 def test_interrupt_within_a_tree_ends_all(cls):
     completed = mpiexec(2, str(PROGRAM), "interrupt-tree", cls.__name__)
     first, second = sorted(completed.stdout.splitlines())
@@ -178,6 +179,7 @@ def test_interrupt_while_rows_are_read_ends_all(tmp_path):
         (MCBoostClassifier, ["--weak-learner", "tree"]),
     ],
 )
+@pytest.mark.part(2)
 def test_command_line_trains_on_parts(cls, options, tmp_path):
     rng = np.random.default_rng(1)
     lines = []
@@ -323,7 +325,9 @@ sys.exit(main())
 """
 
 
-def test_zeros_in_the_text_count_as_in_one_process(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["part-%r.svm", "all.svm"])
+@pytest.mark.part(2)
+def test_zeros_in_the_text_count_as_in_one_process(name, tmp_path, monkeypatch):
     """Zeros that are written in 20 of the 40 rows make them dense, also where one worker reads none of these rows."""
     ones = " ".join(f"{feature}:1" for feature in range(3, 21))
     zeros = " ".join(f"{feature}:0" for feature in range(3, 21))
@@ -333,12 +337,10 @@ def test_zeros_in_the_text_count_as_in_one_process(tmp_path, monkeypatch):
     parted(tmp_path, "".join(lines[:30]), "".join(lines[30:]))
     monkeypatch.setattr(svmlight, "SMALL_DENSE", 0)
     alone(*trained(tmp_path / "all.svm", tmp_path / "1.mcb", "-n", "1")[2:])
-    for name in ("part-%r.svm", "all.svm"):
-        completed = mpiexec(
-            2, "-c", SPARSE, *trained(tmp_path / name, tmp_path / "2.mcb", "-n", "1", "--mpi")[3:]
-        )
-        assert "20 features, held densely" in completed.stderr
-        assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
+    command = trained(tmp_path / name, tmp_path / "2.mcb", "-n", "1", "--mpi")[3:]
+    completed = mpiexec(2, "-c", SPARSE, *command)
+    assert "20 features, held densely" in completed.stderr
+    assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
 
 
 def parted(tmp_path, *parts):
@@ -351,7 +353,7 @@ def parted(tmp_path, *parts):
 ROWS = "0 1:1 2:3\n1 1:2\n" * 10
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(
     "parts", [("", ROWS), (ROWS, "# no row\n"), (ROWS, "0\n1\n"), ("0\n1\n", ROWS)]
 )
