@@ -155,11 +155,11 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("page", TEXTS)
-def test_links_lead_somewhere(page):
-    folder = (ROOT / page).parent
-    for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / page).read_text()):
-        assert (folder / target).exists(), target
+def test_links_lead_somewhere():
+    link = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
+    links = [(page, target) for page in TEXTS for target in link.findall((ROOT / page).read_text())]
+    assert len(links) > 100
+    assert not [link for link in links if not (ROOT / link[0]).parent.joinpath(link[1]).exists()]
 
 
 def test_the_example_in_python(folder, monkeypatch, capsys):

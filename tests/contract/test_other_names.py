@@ -175,9 +175,9 @@ def test_every_name_in_the_table_is_a_parameter_here():
             assert name in names_of(CLASSES[cls]), (name, cls)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_names_are_answered_wherever_they_are_unknown(name):
-    for cls in CLASSES.values():
+@pytest.mark.parametrize("cls", CLASSES.values(), ids=CLASSES)
+def test_names_are_answered_wherever_they_are_unknown(cls):
+    for name in NAMES:
         if name not in parameters(cls):
             with pytest.raises(TypeError, match=f"'{name}'; "):
                 cls(**{name: 1})
