@@ -195,6 +195,7 @@ def test_ctrl_c_writes_nothing(folder):
     assert [path.name for path in folder.iterdir()] == ["train.svm"]
 
 
+@pytest.mark.slow
 def test_a_search_that_ends_early_says_why_alone(folder):
     options = ["-q", "-p", 2, "-a", "hingeboost", "-n", 3, "-c", "1,2,3,4", "--best-by", "log_loss"]
     completed = run("tune", *options, "train.svm", cwd=folder)
