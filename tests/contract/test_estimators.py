@@ -418,7 +418,7 @@ def test_rows_split_off_carry_their_weights(algorithm):
 
 @pytest.mark.families
 def test_rounds_by_cross_validation(algorithm, monkeypatch):
-    X, y = some_data(m=240)
+    X, y = some_data(m=150)
     weights = {"class_weight": "balanced"} if "class_weight" in algorithm().get_params() else {}
     weights |= {"random_state": 0, "cv": 3}
     model = algorithm(n_estimators="auto", n_iter_no_change=3, n_jobs=1, **weights).fit(X, y)
