@@ -71,12 +71,18 @@ def lines(text):
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
-def run(command, folder):
+def run(command, folder, stdin=None):
     path = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(path), LC_ALL="C")
     environment["PATH"] = f"{folder / 'bin'}{os.pathsep}{environment['PATH']}"
     completed = subprocess.run(
-        command, shell=True, cwd=folder, env=environment, capture_output=True, text=True
+        command,
+        shell=True,
+        cwd=folder,
+        env=environment,
+        input=stdin,
+        capture_output=True,
+        text=True,
     )
     assert completed.returncode == 0, (command, completed.stderr)
     return completed.stdout
@@ -95,13 +101,14 @@ def run_console(text, folder, in_a_shell):
     """Run commands and compare what they print; our own programs run in this process, which starts them at once."""
     for step in re.split(r"^\$ ", text, flags=re.M)[1:]:
         command, _, expected = step.partition("\n")
-        plain = command.removesuffix(" 2>&1")
+        first, _, rest = command.partition(" | ")
+        plain = first.removesuffix(" 2>&1").removesuffix(" 2>/dev/null")
         program, *words = shlex.split(plain)
         if program in PROGRAMS and not (in_a_shell or re.search(r"[|<>$&;*]", plain)):
             completed = call(PROGRAMS[program], *words, cwd=folder)
             assert completed.returncode == 0, (command, completed.stderr)
-            messages = completed.stderr if plain != command else ""
-            assert messages + completed.stdout == expected, command
+            printed = completed.stderr * first.endswith(" 2>&1") + completed.stdout
+            assert (run(rest, folder, stdin=printed) if rest else printed) == expected, command
         else:
             assert run(command, folder) == expected, command
 
