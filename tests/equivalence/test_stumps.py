@@ -294,7 +294,7 @@ def test_either_side_of_a_split_has_its_share_of_the_weight(m, sparse):
         X = scipy.sparse.csr_matrix(X)
     weights = rng.exponential(size=m) ** 3
     y = rng.integers(0, 3, m)
-    for share in (0.01, 0.1, 0.3, 0.5):
+    for share in (0.01, 0.1, 0.3, 0.5) if m < 6000 else (0.1,):
         data = TrainingData(X, y, 3, sample_weight=weights, min_weight_fraction_leaf=share)
         least = share * data.weight.sum() * (1 - 1e-9)
         used = (X.toarray() if sparse else X)[data.rows].astype(np.float32)
