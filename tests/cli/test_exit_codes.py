@@ -101,7 +101,7 @@ def test_1_options_that_exclude_each_other(tmp_path, options, message):
 
 def test_2_data(files, tmp_path):
     (tmp_path / "bad.svm").write_text("1 1:2 2:3\n2 1:2 1:5\n")
-    check_exit(run("train", "bad.svm", cwd=tmp_path), 2, "mcboost-train: error: bad.svm:2:")
+    check_exit(call("train", "bad.svm", cwd=tmp_path), 2, "mcboost-train: error: bad.svm:2:")
     check_exit(
         call("predict", "bad.svm", files / "model.mcb", "out", cwd=tmp_path),
         2,
@@ -298,16 +298,15 @@ def test_4_no_room_keeps_the_old_files(files, tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
 
-def test_5_memory(files, tmp_path):
+def test_5_memory(files, tmp_path, monkeypatch):
     (tmp_path / "t.svm").write_text("".join(f"{i % 2} 1:{i}\n" for i in range(9)))
-    body = "import sys, pymcboost.data.svmlight as s; s.available_memory = lambda: 10\n"
+    monkeypatch.setattr("pymcboost.data.svmlight.available_memory", lambda: 10)
     for program, arguments in [
         ("train", ["t.svm"]),
-        ("predict", ["t.svm", str(files / "model.mcb"), "out"]),
+        ("predict", ["t.svm", files / "model.mcb", "out"]),
     ]:
-        code = f"{body}sys.argv[1:] = {arguments}; from pymcboost.cli.{program} import main; sys.exit(main())"
         check_exit(
-            run_python(code, cwd=tmp_path),
+            call(program, *arguments, cwd=tmp_path),
             5,
             f"mcboost-{program}: error: not enough memory: t.svm: ",
         )

@@ -139,7 +139,7 @@ def test_trainings_without_scikit_learn(without_scikit_learn, options):
         "-a hingeboost -t 2",
     ],
 )
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 def test_trainings_that_load_scikit_learn_later(files, tmp_path, options):
     """What they take of it meets estimators that are made without it."""
     shutil.copy(files / "test.svm", tmp_path)

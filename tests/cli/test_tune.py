@@ -98,7 +98,7 @@ def test_best_by_log_loss(folder):
     completed = call("tune", *GRID, "--best-by", "log_loss", "train.svm", cwd=folder)
     losses = [float(row[2]) for row in table(completed.stdout)]
     assert losses == sorted(losses) and len(set(losses)) == 4
-    hinge = ["-q", "-p", 1, "-a", "hingeboost", "-c", "1,2", "train.svm", "h.mcb"]
+    hinge = ["-q", "-p", 1, "-a", "hingeboost", "-n", 3, "-c", "1,2", "train.svm", "h.mcb"]
     assert call("tune", *hinge, cwd=folder).returncode == 0
     (folder / "h.mcb").unlink()
     completed = call("tune", *hinge, "--best-by", "log_loss", cwd=folder)
@@ -116,6 +116,8 @@ def test_libsvms_c_follows_the_rows_of_each_fold(folder):
         1,
         "-a",
         "hingeboost",
+        "-n",
+        5,
         "--libsvm-c",
         "0.01,1",
         "-v",
@@ -124,14 +126,13 @@ def test_libsvms_c_follows_the_rows_of_each_fold(folder):
         cwd=folder,
     )
     for error, _, _, _, options in table(completed.stdout):
-        printed = call(
-            "train", "-q", "-v", 3, "-a", "hingeboost", *options.split(), "train.svm", cwd=folder
-        ).stdout
+        fixed = ["-q", "-v", 3, "-a", "hingeboost", "-n", 5]
+        printed = call("train", *fixed, *options.split(), "train.svm", cwd=folder).stdout
         assert float(error) == pytest.approx(
             float(re.findall(r"Error = ([\d.]+)%", printed)[0]) / 100, rel=1e-2
         )
     best = completed.stdout.splitlines()[-1].split()[1:]
-    call("train", "-q", "-a", "hingeboost", *best, "train.svm", "same.mcb", cwd=folder)
+    call("train", "-q", "-a", "hingeboost", "-n", 5, *best, "train.svm", "same.mcb", cwd=folder)
     assert (folder / "train.svm.mcb").read_bytes() == (folder / "same.mcb").read_bytes()
 
 
@@ -194,8 +195,9 @@ def test_ctrl_c_writes_nothing(folder):
     assert [path.name for path in folder.iterdir()] == ["train.svm"]
 
 
+@pytest.mark.slow
 def test_a_search_that_ends_early_says_why_alone(folder):
-    options = ["-q", "-p", 2, "-a", "hingeboost", "-c", "1,2,3,4", "--best-by", "log_loss"]
+    options = ["-q", "-p", 2, "-a", "hingeboost", "-n", 3, "-c", "1,2,3,4", "--best-by", "log_loss"]
     completed = run("tune", *options, "train.svm", cwd=folder)
     assert completed.returncode == 2
     (line,) = completed.stderr.splitlines()

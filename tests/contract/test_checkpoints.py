@@ -92,7 +92,7 @@ def whole(cls, rounds, options):
 
 @pytest.mark.parametrize("every", [0, 1000])
 @pytest.mark.parametrize(("cls", "options"), TRAININGS)
-@pytest.mark.part(11)
+@pytest.mark.part(17)
 def test_same_as_without_a_stop(cls, options, every, tmp_path, monkeypatch):
     if cls(**options)._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 4)

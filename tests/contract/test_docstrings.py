@@ -36,14 +36,11 @@ def examples(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_examples_print_what_they_say(name, monkeypatch):
+def test_public_names_have_examples_that_print_what_they_say(name, monkeypatch):
     monkeypatch.setenv("MPLBACKEND", "agg")  # no windows
-    for test in examples(name):
+    tests = examples(name)
+    assert bool(tests) != (name.rpartition(".")[2] in WITHOUT)
+    for test in tests:
         failures = []
         doctest.DocTestRunner().run(test, out=failures.append)
         assert not failures, "".join(failures)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_public_names_have_an_example(name):
-    assert bool(examples(name)) != (name.rpartition(".")[2] in WITHOUT)

@@ -155,6 +155,7 @@ def test_labels(algorithm, labels, tmp_path):
     np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
 
+@pytest.mark.families
 def test_two_classes(algorithm):
     X, y = some_data(K=2)
     model = algorithm(n_estimators=10).fit(X, y)
@@ -165,6 +166,7 @@ def test_two_classes(algorithm):
 
 
 @of_ensembles
+@pytest.mark.families
 def test_probabilities(algorithm):
     X, y = some_data()
     p = algorithm(n_estimators=10).fit(X, y).predict_proba(X)
@@ -172,6 +174,7 @@ def test_probabilities(algorithm):
     np.testing.assert_allclose(p.sum(axis=1), 1, rtol=1e-12)
 
 
+@pytest.mark.families
 def test_stages(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=12).fit(X, y)
@@ -339,7 +342,7 @@ def test_early_stopping(algorithm):
         "val_error",
         *algorithm.booster.columns,
     }  # what the docstring names
-    model = algorithm(n_estimators=25, **by_error).fit(X, y, X_val=X_val, y_val=y_val)
+    model = algorithm(n_estimators=12, **by_error).fit(X, y, X_val=X_val, y_val=y_val)
     if model.model_.has_stages:
         errors = [np.mean(labels != y_val) for labels in model.staged_predict(X_val)]
     else:  # shorter trainings are what earlier rounds were
@@ -415,7 +418,7 @@ def test_rows_split_off_carry_their_weights(algorithm):
 
 @pytest.mark.families
 def test_rounds_by_cross_validation(algorithm, monkeypatch):
-    X, y = some_data(m=240)
+    X, y = some_data(m=150)
     weights = {"class_weight": "balanced"} if "class_weight" in algorithm().get_params() else {}
     weights |= {"random_state": 0, "cv": 3}
     model = algorithm(n_estimators="auto", n_iter_no_change=3, n_jobs=1, **weights).fit(X, y)
@@ -703,6 +706,7 @@ def test_saved_parameters_change_the_model(algorithm):
 
 
 @of_ensembles
+@pytest.mark.families
 def test_too_little_memory_is_refused_before_it_is_taken(algorithm, monkeypatch):
     X, y = some_data()
     monkeypatch.setattr("pymcboost.data.rows.available_memory", lambda: 10_000)
@@ -917,12 +921,14 @@ def test_lone_rows_stay_in_the_training_part(algorithm):
         algorithm(early_stopping=True, validation_fraction=1e-9).fit(X, y)
 
 
+@pytest.mark.families
 def test_constant_model_warns(algorithm):
     with pytest.warns(UserWarning, match="the model is constant"):
         algorithm().fit(np.ones((20, 3)), np.arange(20) % 2)
 
 
 @pytest.mark.filterwarnings("ignore:.*the model is constant")
+@pytest.mark.families
 def test_constant_models_have_the_shares_of_the_classes(algorithm):
     X, y = np.ones((20, 3)), np.repeat(["a", "b", "c"], [2, 6, 12])
     model = algorithm(n_estimators=2).fit(X, y)

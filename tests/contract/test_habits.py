@@ -88,6 +88,7 @@ def test_what_an_estimator_is_does_not_depend_on_wrong_parameters(cls):
         assert cls(learning_rate=rate)._repr_html_()
 
 
+@pytest.mark.families("fitted")
 def test_leaves_and_paths_are_those_of_the_dump(fitted, monkeypatch):
     trees = list(dict(fitted.model_.ensemble.dump())["trees"])
     rows = HOLES[::17]
@@ -108,6 +109,7 @@ def test_leaves_and_paths_are_those_of_the_dump(fitted, monkeypatch):
     np.testing.assert_array_equal(fitted.decision_path(rows)[0].toarray(), expected)
 
 
+@pytest.mark.families("fitted")
 def test_leaves_of_sparse_rows_and_of_a_saved_model(fitted, tmp_path):
     fitted.save(tmp_path / "m.mcb")
     saved = Model.from_bytes((tmp_path / "m.mcb").read_bytes())
@@ -128,6 +130,7 @@ def test_models_that_are_merged_have_no_leaves():
             merged.apply(X)
 
 
+@pytest.mark.families("fitted")
 def test_log_probabilities(fitted):
     given = fitted.predict_proba(HOLES)
     logarithms = fitted.predict_log_proba(HOLES)
@@ -150,6 +153,7 @@ def test_log_probabilities_stay_finite_where_probabilities_are_0():
     assert logarithms.min() < -800
 
 
+@pytest.mark.families("fitted")
 def test_probabilities_after_every_round(fitted):
     model = fitted.model_
     if not model.has_stages:
@@ -289,6 +293,7 @@ ALL = dict.fromkeys(
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.families("name")
 def test_every_argument_of_fit_can_be_asked_for(name, routing):
     """Also of subclasses, and after cloning."""
     estimator = ALGORITHMS[name]()
@@ -355,6 +360,7 @@ def test_scorers_and_tags():
 
 
 @pytest.mark.parametrize("entry", registry.ALGORITHMS.values(), ids=lambda entry: entry.name)
+@pytest.mark.part(7)
 def test_html_links_to_the_reference(monkeypatch, entry):
     """Where the package's metadata name a site, and nowhere else."""
     known = Message()

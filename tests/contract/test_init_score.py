@@ -486,7 +486,7 @@ WAYS = {"calibrate": "temperature"}, {"early_stopping": True}, {"scoring": "erro
 
 @pytest.mark.parametrize("params", WAYS, ids=str)
 @pytest.mark.parametrize("name", TAKERS)
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 def test_workers_have_those_of_their_rows(name, params):
     X, y, scores = rows(600)
     X_val, y_val, scores_val = rows(120, seed=1)

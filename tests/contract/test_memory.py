@@ -1,6 +1,5 @@
 """Memory is counted before it is taken: what is counted against what is used, and the refusals."""
 
-import functools
 import json
 import re
 import subprocess
@@ -164,23 +163,22 @@ IN_PARTS = [
     ("mcboost", {"restarts": True}), ("mcboost", {"loss": "log", "restarts": True}),
     ("adaboost-ecc", {}), ("adaboost-oc", {}), ("adaboost-erp", {}), ("adaboost-mo", {}),
 ]  # fmt: skip
-MANY_CLASSES = "mcboost", "piboost", "jointboost", "adaboost-mh", "adaboost-mo"
-
-
-@functools.cache
-def of_many_classes():
-    """All are measured by one process, as most of its time goes to imports."""
-    return measured(
-        [case for algorithm in MANY_CLASSES for case in cases_of(algorithm, ["classes"])]
-    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-@pytest.mark.parametrize("algorithm", MANY_CLASSES)
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        "mcboost",
+        "jointboost",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("piboost", "adaboost-mh", "adaboost-mo")
+        ),
+    ],
+)
 def test_tables_of_many_classes_are_counted(algorithm):
-    cases = [row for row in of_many_classes() if row[0][0] == algorithm]
-    assert len(cases) == len(variants_of(algorithm))
-    check(cases)
+    check(measured(cases_of(algorithm, ["classes"])))
 
 
 @pytest.mark.slow
@@ -209,15 +207,11 @@ def test_tables_of_ten_thousand_classes_are_counted():
         ("piboost", {}),
     ],
 )
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 def test_weights_that_are_computed_from_scores_are_counted(algorithm, options):
     """As in trainings that go on, and every 512 rounds. The scores of all rows are there meanwhile."""
-    sizes = [SIZES["both"], *([SIZES["rows"]] if algorithm == "mcboost" else [])]
-    check(
-        measured(
-            [(algorithm, {"n_estimators": 2, "restarts": True, **options}, *size) for size in sizes]
-        )
-    )
+    params = {"n_estimators": 2, "restarts": True, **options}
+    check(measured([(algorithm, params, *SIZES["both"])]))
 
 
 @pytest.mark.slow

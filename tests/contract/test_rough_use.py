@@ -487,7 +487,8 @@ assert [other.score is module for other in users if hasattr(other, "score")].cou
 FORGED = """
 import sys
 import numpy as np, scipy.sparse
-from pymcboost import MartClassifier, dump_svmlight
+from pymcboost import dump_svmlight
+from pymcboost.algorithms.abcboost import MartClassifier  # without scikit-learn, which takes a second
 X, y = np.arange(12.0).reshape(6, 2) % 5, np.arange(6) % 2
 fitted = MartClassifier(n_estimators=3, subsample=1.0, max_features=1.0, random_state=0).fit(X, y)
 for form in (scipy.sparse.csr_matrix, scipy.sparse.csc_matrix):

@@ -19,7 +19,12 @@ from pymcboost.registry import PUBLIC, get_plain_class, load
 
 ROWS, ROUNDS, TIMEOUT, OF_STOPPED = 800, 8, 2.5, 1.0
 MORE = {
-    "ABCLogitBoostClassifier": {"calibrate": "temperature"},
+    "ABCLogitBoostClassifier": {
+        "n_estimators": 3,
+        "calibrate": "temperature",
+        "cv": 2,
+        "max_leaf_nodes": 4,
+    },
     "MCBoostClassifier": {"weak_learner": "tree", "categorical_features": [4]},
 }
 SIGNALS = {"stop": signal.SIGSTOP, "kill": signal.SIGKILL, "interrupt": signal.SIGINT}
@@ -84,10 +89,8 @@ def main(trouble="none", *names):
         else get_plain_class(entries[name].algorithm)
         for name in names or ["VectorTreeBoostClassifier"]
     }
-    models = [
-        cls(n_estimators=ROUNDS, random_state=0, **{"calibrate": None, **MORE.get(name, {})})
-        for name, cls in classes.items()
-    ]
+    plain = {"n_estimators": ROUNDS, "random_state": 0, "calibrate": None}
+    models = [cls(**plain | MORE.get(name, {})) for name, cls in classes.items()]
     kind = Interrupted if trouble == "interrupt-tree" else MPIWorkers
     callbacks = [Trouble(trouble)] if mine and kind is MPIWorkers and trouble != "raise" else []
     MPIWorkers.scattered = 0  # small histograms, too

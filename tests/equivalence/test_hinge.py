@@ -822,7 +822,7 @@ def test_the_model_does_not_depend_on_the_threads_of_blas(kernel, solver):
     for threads in (1, 4):
         with ThreadpoolController().limit(limits=threads, user_api="blas"):
             model = HingeBoostOCClassifier(
-                n_estimators=2, C=1e4, kernel=kernel, solver=solver, random_state=0
+                n_estimators=1, C=1e4, kernel=kernel, solver=solver, random_state=0
             )
             found.append(model.fit(X, y).model_.to_bytes())
     assert found[0] == found[1]

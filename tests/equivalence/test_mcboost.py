@@ -1,5 +1,6 @@
 """MCBoost's losses, coefficients and rounds against their twins, and against AdaBoost for two classes."""
 
+import functools
 import tracemalloc
 
 import numpy as np
@@ -445,7 +446,7 @@ def test_part_of_the_classes_perfectly_separated(loss, layout):
 @pytest.mark.parametrize("K", [2, 3, 7])
 def test_rounds_equal_the_twins(loss, K):
     X, y = blobs(160, 4, K, spread=3.0)
-    rounds = 12
+    rounds = 6
     expected = twin.mcboost(X, y, K, loss=loss, rounds=rounds)
     fitted = MCBoostClassifier(loss=loss, n_estimators=rounds).fit(X, y).model_.ensemble
     assert len(fitted) == len(expected)
@@ -458,13 +459,18 @@ def test_rounds_equal_the_twins(loss, K):
         np.testing.assert_allclose(fitted.right[t], right, atol=2e-5)
 
 
+@functools.cache
+def logistic_rounds_of_the_twin(nu):
+    return twin.mcboost(*blobs(160, 4, 5, spread=1.0), 5, loss="log", rounds=60, nu=nu)
+
+
 @pytest.mark.parametrize("scale", [1.0, 0.01, 3.0])
 @pytest.mark.parametrize("nu", [0.03, 0.1])
 @pytest.mark.part(2)
 def test_the_logistic_loss_ends_where_the_twins_does(nu, scale):
     """By the edge of weights that sum to 1; that of weights as they are would stay above nu for long."""
     X, y = blobs(160, 4, 5, spread=1.0)
-    expected = twin.mcboost(X, y, 5, loss="log", rounds=60, nu=nu)
+    expected = logistic_rounds_of_the_twin(nu)
     model = MCBoostClassifier(loss="log", n_estimators=60, nu=nu).fit(
         X, y, sample_weight=np.full(160, scale)
     )

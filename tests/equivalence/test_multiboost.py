@@ -1,5 +1,7 @@
 """FCD, the totally corrective solvers and MultiBoost's rounds against their twins and against SciPy's L-BFGS-B."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from equivalence.test_mcboost import blobs
@@ -582,6 +584,7 @@ def test_totally_corrective_rounds(cls, weak_learner):
 
 @pytest.mark.parametrize("loss", ["exp", "log"])
 @pytest.mark.parametrize("C", [300.0, 1e6])
+@pytest.mark.part(3)
 def test_cold_starts_are_those_of_the_twin(loss, C):
     X, y = blobs(80, 3, 3, spread=2.0)
     model = MultiBoostClassifier(
@@ -785,10 +788,12 @@ def test_outputs_that_do_not_fit_are_refused(monkeypatch):
 def test_outputs_on_validation_rows_are_counted(monkeypatch):
     X, y = blobs(3000, 3, 4)
     monkeypatch.setattr(memory, "available_memory", lambda: 2_000_000)
-    MultiBoostCWClassifier(n_estimators=500).fit(X, y)
+    one_round = {"callbacks": [SimpleNamespace(after_round=lambda state: True)]}
+    held_out = {"X_val": X, "y_val": y}
+    MultiBoostCWClassifier(n_estimators=500).fit(X, y, **one_round)
     with pytest.raises(MemoryError, match="outputs of 2000 weak learners"):
-        MultiBoostCWClassifier(n_estimators=500).fit(X, y, X_val=X, y_val=y)
-    MultiBoostCWClassifier(n_estimators=500, max_passes=1).fit(X, y, X_val=X, y_val=y)
+        MultiBoostCWClassifier(n_estimators=500).fit(X, y, **held_out, **one_round)
+    MultiBoostCWClassifier(n_estimators=500, max_passes=1).fit(X, y, **held_out, **one_round)
 
 
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])

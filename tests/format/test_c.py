@@ -50,7 +50,7 @@ BUILDS = {
     "g++": ["g++", "-x", "c++", "-std=c++11", "-O2", "-DMCB_SIMD"],
     "clang++": ["clang++", "-x", "c++", "-std=c++17", "-O2"],
 }
-QUICK = ["gcc -O0", "-O0 simd", "clang -O2"]
+QUICK = ["gcc -O0", "-O0 simd"]
 
 
 @pytest.fixture(scope="module")

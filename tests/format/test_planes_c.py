@@ -13,7 +13,8 @@ from pymcboost.model.model import Model
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "planes.c"
 
 
-@pytest.mark.parametrize("options", [["-DMCB_SIMD"], ["-DMCB_NO_VECTOR", *SANITIZERS], ["-mfma"]])
+@pytest.mark.parametrize("options", [["-DMCB_NO_VECTOR", *SANITIZERS], ["-DMCB_SIMD"], ["-mfma"]])
+@pytest.mark.part(3)
 def test_c_gives_the_classes_and_hyperplanes_of_python(tmp_path, options):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(50, 37)) * (rng.random((50, 37)) < 0.5)).astype(np.float32)

@@ -1,7 +1,6 @@
 """Twin of the stump search: every feature, threshold, direction of missing values and class, one after the other."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 
@@ -9,7 +8,7 @@ import numpy as np
 def whole_weights(weight):
     """Weights as integers, in units of which all of them have at most 2^52."""
     size = 52 - len(weight).bit_length() - math.frexp(max(weight))[1]
-    return np.array([round(Fraction(float(w)) * Fraction(2) ** size) for w in weight])
+    return np.rint(np.ldexp(np.asarray(weight, dtype=np.float64), size)).astype(np.int64)
 
 
 def side_of_missing(weight, left, missing, nan_left):

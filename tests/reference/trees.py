@@ -264,8 +264,9 @@ def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
         gain=float(gain[index]),
     )
     # Each partition once, from whatever side or column it is seen.
-    close = np.flatnonzero(allowed & (gain >= (1 - CLOSE) * np.max(gain[allowed])))
-    gains = {min(tuple(left[:, j]), tuple(right[:, j])): gain[j] for j in close}
+    close = allowed & (gain >= (1 - CLOSE) * np.max(gain[allowed]))
+    sides = zip(left[:, close].T.tolist(), right[:, close].T.tolist(), strict=True)
+    gains = dict(zip((tuple(min(pair)) for pair in sides), gain[close], strict=True))
     best.runner_up = max(sorted(gains.values())[:-1], default=0.0)
     return best
 

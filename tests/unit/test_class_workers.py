@@ -126,6 +126,7 @@ def test_numbers_of_classes(cls, K, params):
 
 @pytest.mark.parametrize("kind", ["with zeros", "huge"])
 @pytest.mark.parametrize("cls", ALL)
+@pytest.mark.part(3)
 def test_weights(cls, kind):
     X, y = rows(2500)
     rng = np.random.default_rng(4)
@@ -173,7 +174,7 @@ def test_little_memory(cls, monkeypatch):
     "params", [{}, {"subsample": 0.5, "max_features": 0.5}, {"min_samples_category": 1.0}]
 )
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 def test_categories(cls, params):
     """Levels that only one worker has, rare ones, and missing values."""
     rng = np.random.default_rng(3)
@@ -222,7 +223,7 @@ def test_features_drawn_that_cannot_split_the_root():
     assert single_model.gain_[0] > 0
 
 
-@pytest.mark.parametrize("cls", ALL)
+@pytest.mark.parametrize("cls", [LogitBoostClassifier, ABCMartClassifier])
 def test_validation_rows_of_one_worker(cls):
     X, y = rows(900)
     held = {"X_val": X[:200], "y_val": y[:200]}

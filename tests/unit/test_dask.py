@@ -82,6 +82,7 @@ def test_class_wise_trees(client):
 
 
 @pytest.mark.parametrize("params", [{}, {"weak_learner": "tree", "max_leaf_nodes": 5}])
+@pytest.mark.part(2)
 def test_stumps_and_trees(client, params):
     X, y = rows()
     in_one_process = MCBoostClassifier(n_estimators=5, **params).fit(X, y, comm=Alone())
@@ -148,6 +149,7 @@ METHODS = "predict", "predict_proba", "decision_function"
 
 
 @pytest.mark.parametrize("levels", [["p", "q", "r", "s"], [10, 20, 30, 40]])
+@pytest.mark.part(2)
 def test_lazy_answers_of_frames(client, levels):
     """Categories by their names, missing values of nullable columns, columns by name; those of the frame in memory."""
     pd = pytest.importorskip("pandas")
@@ -190,6 +192,7 @@ def test_lazy_answers_of_a_frame_with_one_partition(client):
 
 @pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize("levels", [["p", "q", "r", "s"], [10, 20, 30, 40]])
+@pytest.mark.part(3)
 def test_categories_that_differ_between_partitions(client, levels, size):
     pd = pytest.importorskip("pandas")
     dd = pytest.importorskip("dask.dataframe")

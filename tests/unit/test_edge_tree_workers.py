@@ -111,7 +111,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options(name):
-    X, y = coded_rows(4000)
+    X, y = coded_rows(2000)
     X[:, 3] = np.arange(len(y)) % 700
     X[: len(X) // 2, 5] = np.nan
     check_workers_agree(X, y, division(y, 3, "random"), **TREES, **OPTIONS[name])

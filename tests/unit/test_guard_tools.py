@@ -1,4 +1,4 @@
-"""The guard notices what it is there for: a changed byte, threads that do not agree, a slowed subject, more memory."""
+"""The golden table notices what it is there for: a changed byte, threads and workers that do not agree."""
 
 import dataclasses
 import functools
@@ -14,7 +14,6 @@ import pymcboost
 from pymcboost.comm import Alone
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tools"))
-bench_guard = pytest.importorskip("bench_guard")
 golden = pytest.importorskip("golden")
 golden_cases = pytest.importorskip("golden_cases")
 other_tree = pytest.importorskip("other_tree")
@@ -120,12 +119,6 @@ def test_complete_rows_do_not_ask_for_the_side_of_missing_values():
         assert complete[0][part] == complete[1][part] != complete[2][part]
 
 
-def test_only_another_commit_has_fingerprints_of_complete_rows(capsys):
-    with pytest.raises(SystemExit):
-        golden.main(["check", "--complete"])
-    assert "--against" in capsys.readouterr().err
-
-
 def test_failures_and_absent_trainings(recorded, monkeypatch, capsys):
     def fails(*arguments):
         raise ValueError("no data")
@@ -135,44 +128,6 @@ def test_failures_and_absent_trainings(recorded, monkeypatch, capsys):
     assert f"{NAME}: failure:" in capsys.readouterr().out
     assert golden.main(["check", "--only", "samme/stump/wine"]) == 1
     assert "not in the table" in capsys.readouterr().out
-
-
-def test_another_environment_compares_what_differs_with_the_commit(recorded, monkeypatch, capsys):
-    recorded["environment"]["numpy"] = "1.0"
-    golden.TABLE.write_text(json.dumps(recorded))
-    assert golden.main(["check", "--only", NAME]) == 0
-    assert not capsys.readouterr().err
-    recorded["trainings"][NAME] = f"1 2 {'0' * 40}"
-    golden.TABLE.write_text(json.dumps(recorded))
-    monkeypatch.setattr(other_tree, "built", lambda commit: other_tree.ROOT)
-    assert golden.main(["check", "--only", NAME]) == 0
-    said = capsys.readouterr().err
-    assert "numpy was '1.0'" in said and f"comparing with {'0' * 12}, built here" in said
-    monkeypatch.setattr(golden, "train_in", lambda *arguments: {NAME: "other bytes"})
-    assert golden.main(["check", "--only", NAME]) == 1
-
-
-def test_a_confirmed_commit_stands_for_all(recorded, monkeypatch, capsys):
-    monkeypatch.setattr(golden, "clean_head", lambda: "1" * 40)
-    with monkeypatch.context() as patch:
-        patch.setattr(golden, "train", lambda *arguments: {NAME: "other bytes"})
-        assert golden.main(["confirm", "--only", NAME]) == 1
-    assert "confirmed" not in json.loads(golden.TABLE.read_text())
-    assert golden.main(["confirm", "--only", NAME]) == 0
-    table = json.loads(golden.TABLE.read_text())
-    assert table["confirmed"] == "1" * 40
-    table["trainings"][NAME] = f"1 2 {'0' * 40}"
-    golden.TABLE.write_text(json.dumps({**table, "environment": {}}))
-    monkeypatch.setattr(golden, "train_in", lambda commit, *given: golden.train_here(*given))
-    assert golden.main(["check", "--only", NAME]) == 0
-    assert f"comparing with {'1' * 12}, built here" in capsys.readouterr().err
-
-
-def test_absent_commit_is_an_error(recorded):
-    recorded["environment"]["numpy"], recorded["trainings"][NAME] = "1.0", f"1 2 {'0' * 40}"
-    golden.TABLE.write_text(json.dumps(recorded))
-    with pytest.raises(SystemExit, match="git fetch --unshallow"):
-        golden.main(["check", "--only", NAME])
 
 
 def test_table_has_every_training():
@@ -189,51 +144,3 @@ def test_every_training_has_its_bytes():
         [sys.executable, golden.__file__, "check"], capture_output=True, text=True
     )
     assert completed.returncode == 0, completed.stdout + completed.stderr
-
-
-# -- times and memory --------------------------------------------------------------------------------------------------
-
-SUBJECTS = ("fit", "score", "read")
-
-
-def rows(slower=(), by=1.0, memory=0, threads=1):
-    """Rows of runs in which a subject of this tree takes longer or more; every third run is disturbed."""
-    count = iter(range(10**6))
-
-    def run(which, subject, n):
-        mine = which == "here" and subject in slower
-        seconds = 2.0 * (by if mine else 1.0) * (3 if next(count) % 3 == 0 else 1)
-        return {"cpu": seconds, "wall": seconds, "memory": 100 * 2**20 + (memory if mine else 0)}
-
-    return [bench_guard.compare(subject, run, threads, 5) for subject in SUBJECTS]
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_slowed_subjects_are_noticed(threads):
-    assert bench_guard.broken(rows(threads=threads)) == []
-    assert bench_guard.broken(rows(["fit"], 1.04, threads=threads)) == []
-    (line,) = bench_guard.broken(rows(["fit"], 1.055, threads=threads))
-    assert line == f"fit on {threads} threads: time 1.055, at most 1.05"
-    (line,) = bench_guard.broken(rows(SUBJECTS, 1.03, threads=threads))
-    assert line == f"times on {threads} threads: geometric mean 1.030, at most 1.02"
-
-
-def test_more_memory_is_noticed():
-    assert bench_guard.broken(rows(["score"], memory=2**20)) == []
-    (line,) = bench_guard.broken(rows(["score"], memory=3 * 2**20))
-    assert line == "score on 1 threads: memory 1.030, at most 1.02"
-
-
-def test_every_subject_runs(monkeypatch, tmp_path):
-    few = {name: (300, 12, K, sparse) for name, (_, _, K, sparse) in bench_guard.DATA.items()}
-    fits = {
-        name: (data, cls, {**params, "n_estimators": 2})
-        for name, (data, cls, params) in bench_guard.FITS.items()
-    }
-    monkeypatch.setattr(bench_guard, "DATA", few)
-    monkeypatch.setattr(bench_guard, "FITS", fits)
-    monkeypatch.setattr(bench_guard, "SCORED", dict.fromkeys(bench_guard.SCORED, (1, 200)))
-    bench_guard.prepare(tmp_path)
-    for subject in bench_guard.SUBJECTS:
-        found = bench_guard.measured(tmp_path, subject, 1)
-        assert found["wall"] > 0 and found["memory"] >= 0

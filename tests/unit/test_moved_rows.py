@@ -33,7 +33,7 @@ def new(**options):
     {}, {"max_features": 1.0}, {"subsample": 0.5, "max_features": 0.9}, {"split_columns": None},
     {"leaf_step": "full", "max_depth": 9}, {"categorical_features": [1]},
 ])  # fmt: skip
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 def test_models_are_the_same(options, moved):
     X, y = rows(4)
     if "categorical_features" in options:

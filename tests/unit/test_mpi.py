@@ -1,11 +1,13 @@
 """Trainings of several processes, with mpiexec."""
 
 import hashlib
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -81,7 +83,7 @@ def test_processes_whose_sums_have_other_types_say_so():
     assert all(words in line for line in said)
 
 
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 @pytest.mark.parametrize(
     ("trouble", "told"),
     [
@@ -103,6 +105,7 @@ def test_error_in_one_process_is_an_error_in_all(trouble, told):
 @pytest.mark.parametrize(
     "cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier]
 )
+@pytest.mark.part(2)
 def test_interrupt_within_a_tree_ends_all(cls):
     completed = mpiexec(2, str(PROGRAM), "interrupt-tree", cls.__name__)
     first, second = sorted(completed.stdout.splitlines())
@@ -170,68 +173,6 @@ def test_interrupt_while_rows_are_read_ends_all(tmp_path):
     assert "worker 1 of 2 failed: KeyboardInterrupt" in completed.stderr
 
 
-@pytest.mark.parametrize(
-    ("cls", "options"),
-    [
-        (VectorTreeBoostClassifier, ["--split-columns", "auto"]),
-        (ABCLogitBoostClassifier, ["--gap", "10"]),
-        (MCBoostClassifier, ["--weak-learner", "tree"]),
-    ],
-)
-def test_command_line_trains_on_parts(cls, options, tmp_path):
-    rng = np.random.default_rng(1)
-    lines = []
-    for _ in range(200):
-        x = rng.normal(size=4)
-        label = int(x[0] > 0) + 2 * int(x[1] > 0.3)
-        lines.append(
-            f"{label} " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x) if j < 3 or x[0] < 1)
-        )
-    for r, part in enumerate((lines[:40], lines[40:])):
-        (tmp_path / f"part-{r}.svm").write_text("\n".join(part) + "\n")
-    (tmp_path / "all.svm").write_text("\n".join(lines) + "\n")
-    options = ["-a", cls.algorithm, "--calibrate", "none", "-n", "5", "-S", "1", *options]
-    where = str(tmp_path / "parts.mcb")
-    completed = mpiexec(
-        2, "-m", "pymcboost.cli.train", *options, "--mpi", str(tmp_path / "part-%r.svm"), where
-    )
-    assert completed.returncode == 0, completed.stderr
-    data = load_svmlight(tmp_path / "all.svm")
-    X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
-    more = {"weak_learner": "tree"} if cls is MCBoostClassifier else {}
-    in_one_process = cls(n_estimators=5, random_state=1, calibrate=None, **more).fit(
-        X, data.y, comm=Alone()
-    )
-    assert np.array_equal(
-        load_model(where).decision_function(X), in_one_process.decision_function(X)
-    )
-
-
-def test_labels_are_those_of_all_processes(tmp_path):
-    """Lists of labels, as many in each file, but not the same."""
-    rng, parts = np.random.default_rng(4), []
-    for part, names in enumerate(((1, 2, 3), (1, 2, 9))):
-        rows = [
-            (x, [name for name, v in zip(names, x, strict=False) if v > 0.4])
-            for x in rng.normal(size=(80, 4))
-        ]
-        its = [
-            ",".join(map(str, y)) + " " + " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x))
-            for x, y in rows
-        ]
-        (tmp_path / f"part-{part}.svm").write_text("\n".join(its) + "\n")
-        parts += its
-    (tmp_path / "all.svm").write_text("\n".join(parts) + "\n")
-    several = ["-n", "5", "--loss", "logistic"]
-    alone(*trained(tmp_path / "all.svm", tmp_path / "1.mcb", *several)[2:])
-    completed = mpiexec(
-        2, *trained(tmp_path / "part-%r.svm", tmp_path / "2.mcb", *several, "--mpi")
-    )
-    assert completed.returncode == 0, completed.stderr
-    assert load_model(tmp_path / "2.mcb").classes_.tolist() == [1, 2, 3, 9]
-    assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
-
-
 @pytest.fixture
 def one_file(tmp_path):
     """Rows that are sorted by class, in one file."""
@@ -248,8 +189,13 @@ def one_file(tmp_path):
 
 
 def trained(path, model, *options, algorithm="vector-tree"):
+    return ["-m", "pymcboost.cli.train", *arguments(path, model, *options, algorithm=algorithm)]
+
+
+def arguments(path, model, *options, algorithm="vector-tree"):
+    """Arguments of mcboost-train."""
     plain = ["-q", "-a", algorithm, "--calibrate", "none", "-S", "1", *map(str, options)]
-    return ["-m", "pymcboost.cli.train", *plain, str(path), str(model)]
+    return [*plain, str(path), str(model)]
 
 
 def alone(*arguments):
@@ -257,9 +203,47 @@ def alone(*arguments):
     assert completed.returncode == 0, completed.stderr
 
 
-@pytest.mark.part(2)
-@pytest.mark.parametrize("first", [20, 0])
-def test_errors_are_those_of_all_rows(first, tmp_path):
+# -- Commands that two processes run one after the other ---------------------------------------------------------------
+
+ROWS = "0 1:1 2:3\n1 1:2\n" * 10
+
+
+def parted(folder, *parts):
+    """Files of these texts, one for each process; the name that stands for them."""
+    for r, text in enumerate(parts):
+        (folder / f"part-{r}.svm").write_text(text)
+    return folder / "part-%r.svm"
+
+
+def rows_in_parts(cls, options, folder):
+    rng = np.random.default_rng(1)
+    lines = []
+    for _ in range(200):
+        x = rng.normal(size=4)
+        label = int(x[0] > 0) + 2 * int(x[1] > 0.3)
+        features = " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x) if j < 3 or x[0] < 1)
+        lines.append(f"{label} {features}\n")
+    (folder / "all.svm").write_text("".join(lines))
+    where = parted(folder, "".join(lines[:40]), "".join(lines[40:]))
+    return arguments(where, folder / "m.mcb", "-n", "5", *options, "--mpi", algorithm=cls.algorithm)
+
+
+def lists_of_labels(folder):
+    """As many labels in each file, but not the same."""
+    rng = np.random.default_rng(4)
+    parts = []
+    for names in ((1, 2, 3), (1, 2, 9)):
+        lines = []
+        for x in rng.normal(size=(80, 4)):
+            labels = [str(name) for name, v in zip(names, x, strict=False) if v > 0.4]
+            features = " ".join(f"{j + 1}:{v:.3f}" for j, v in enumerate(x))
+            lines.append(f"{','.join(labels)} {features}\n")
+        parts.append("".join(lines))
+    (folder / "all.svm").write_text("".join(parts))
+    return arguments(parted(folder, *parts), folder / "m.mcb", *LABELS, "--mpi")
+
+
+def random_labels(first, folder):
     """Most rows of the second process have labels at random."""
     rng = np.random.default_rng(0)
     x, flipped = rng.integers(0, 9, 60), rng.random(60) < 0.4
@@ -267,22 +251,117 @@ def test_errors_are_those_of_all_rows(first, tmp_path):
         f"{int((v > 4) ^ (flip and i >= 20))} 1:{v}\n"
         for i, (v, flip) in enumerate(zip(x, flipped, strict=True))
     ]
-    (tmp_path / "all.svm").write_text("".join(lines))
-    where = parted(tmp_path, "".join(lines[:first]), "".join(lines[first:]))
+    (folder / "all.svm").write_text("".join(lines))
+    where = parted(folder, "".join(lines[:first]), "".join(lines[first:]))
     for r, part in enumerate((lines[:10], lines[30:])):
-        (tmp_path / f"v-{r}.svm").write_text("".join(part))
-    (tmp_path / "v.svm").write_text("".join(lines[:10] + lines[30:]))
-    options = ["-n", "3", "--mpi", "-P", tmp_path / "v-%r.svm", "--metric", "error"]
-    command = trained(where, tmp_path / "m.mcb", *options)
-    command.remove("-q")
-    completed = mpiexec(2, *command)
+        (folder / f"v-{r}.svm").write_text("".join(part))
+    (folder / "v.svm").write_text("".join(lines[:10] + lines[30:]))
+    options = ["-n", "3", "--mpi", "-P", folder / "v-%r.svm", "--metric", "error"]
+    return arguments(where, folder / "m.mcb", *options)[1:]  # without -q
+
+
+def few_rows_or_features(parts, folder):
+    (folder / "all.svm").write_text("".join(parts))
+    return arguments(parted(folder, *parts), folder / "m.mcb", *FEW, "--mpi")
+
+
+def what_is_ignored(name, folder):
+    """In lines of the second half, of one file or two."""
+    folder = folder / "my (data)"
+    folder.mkdir()
+    ignored = ROWS.replace("1:2", "qid:1 1:2 9:1")
+    (folder / "all.svm").write_text(ROWS + ignored)
+    parted(folder, ROWS, "\n" * 20 + ignored)
+    options = ["-n", "3", "--n-features", "2", "--mpi"]
+    return arguments(folder / name, folder / "m.mcb", *options)[1:]
+
+
+LABELS = ["-n", "5", "--loss", "logistic"]
+FEW = ["-n", "3", "--min-samples-leaf", "1"]
+TRAINED = {
+    "split columns": (VectorTreeBoostClassifier, ["--split-columns", "auto"]),
+    "base classes": (ABCLogitBoostClassifier, ["--gap", "10"]),
+    "trees of codes": (MCBoostClassifier, ["--weak-learner", "tree"]),
+}
+WITHOUT = {
+    "no row first": ("", ROWS),
+    "no row last": (ROWS, "# no row\n"),
+    "no feature last": (ROWS, "0\n1\n"),
+    "no feature first": ("0\n1\n", ROWS),
+}
+# Each writes files into a folder, and gives the arguments of mcboost-train.
+COMMANDS = {name: partial(rows_in_parts, *case) for name, case in TRAINED.items()}
+COMMANDS |= {name: partial(few_rows_or_features, parts) for name, parts in WITHOUT.items()}
+COMMANDS |= {first: partial(random_labels, first) for first in (20, 0)}
+COMMANDS |= {name: partial(what_is_ignored, name) for name in ("all.svm", "part-%r.svm")}
+COMMANDS["labels"] = lists_of_labels
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """What the commands have left and said: (folder, messages) by name. Most time goes to the start of processes."""
+    folders = {name: tmp_path_factory.mktemp("mpi") for name in COMMANDS}
+    commands = [prepare(folders[name]) for name, prepare in COMMANDS.items()]
+    completed = mpiexec(2, str(PROGRAM.with_name("mpi_train.py")), json.dumps(commands))
     assert completed.returncode == 0, completed.stderr
-    model = load_model(tmp_path / "m.mcb")
+    results = {}
+    for name, (statuses, messages) in zip(COMMANDS, json.loads(completed.stdout), strict=True):
+        assert statuses == [0, 0], messages
+        results[name] = folders[name], "".join(messages)
+    return results
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_command_line_trains_on_parts(ran, name):
+    folder, _ = ran[name]
+    cls, _ = TRAINED[name]
+    data = load_svmlight(folder / "all.svm")
+    X = data.X.toarray() if hasattr(data.X, "toarray") else data.X
+    more = {"weak_learner": "tree"} if cls is MCBoostClassifier else {}
+    in_one_process = cls(n_estimators=5, random_state=1, calibrate=None, **more).fit(
+        X, data.y, comm=Alone()
+    )
+    assert np.array_equal(
+        load_model(folder / "m.mcb").decision_function(X), in_one_process.decision_function(X)
+    )
+
+
+def test_labels_are_those_of_all_processes(ran):
+    folder, _ = ran["labels"]
+    alone(*arguments(folder / "all.svm", folder / "1.mcb", *LABELS))
+    assert load_model(folder / "m.mcb").classes_.tolist() == [1, 2, 3, 9]
+    assert (folder / "m.mcb").read_bytes() == (folder / "1.mcb").read_bytes()
+
+
+@pytest.mark.parametrize("first", [20, 0])
+def test_errors_are_those_of_all_rows(ran, first):
+    folder, messages = ran[first]
+    model = load_model(folder / "m.mcb")
     for what, name in {"training": "all.svm", "validation": "v.svm"}.items():
-        data = load_svmlight(tmp_path / name)
+        data = load_svmlight(folder / name)
         error = (model.predict(data.X) != data.y).mean()
         assert error > 0.1
-        assert f"{what} error {100 * error:.4g}%\n" in completed.stderr
+        assert f"{what} error {100 * error:.4g}%\n" in messages
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_process_may_have_no_rows_or_no_features(ran, name):
+    folder, _ = ran[name]
+    alone(*arguments(folder / "all.svm", folder / "1.mcb", *FEW))
+    assert (folder / "m.mcb").read_bytes() == (folder / "1.mcb").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["all.svm", "part-%r.svm"])
+def test_first_process_says_the_notices_of_all(ran, name):
+    """With the line's number in the file."""
+    folder, messages = ran[name]
+    shown = str(folder / "my (data)" / name).replace("%r", "1")
+    beyond = "ignoring features beyond --n-features 2 (index 9 at line 22)"
+    assert messages.count(f"{shown}: ignoring qid (first at line 22)") == 1
+    assert messages.count(f"{shown}: {beyond}") == 1
+
+
+# -- Commands of their own ---------------------------------------------------------------------------------------------
 
 
 def test_nothing_waits_while_the_model_is_written(tmp_path):
@@ -323,7 +402,9 @@ sys.exit(main())
 """
 
 
-def test_zeros_in_the_text_count_as_in_one_process(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["part-%r.svm", "all.svm"])
+@pytest.mark.part(2)
+def test_zeros_in_the_text_count_as_in_one_process(name, tmp_path, monkeypatch):
     """Zeros that are written in 20 of the 40 rows make them dense, also where one worker reads none of these rows."""
     ones = " ".join(f"{feature}:1" for feature in range(3, 21))
     zeros = " ".join(f"{feature}:0" for feature in range(3, 21))
@@ -333,36 +414,9 @@ def test_zeros_in_the_text_count_as_in_one_process(tmp_path, monkeypatch):
     parted(tmp_path, "".join(lines[:30]), "".join(lines[30:]))
     monkeypatch.setattr(svmlight, "SMALL_DENSE", 0)
     alone(*trained(tmp_path / "all.svm", tmp_path / "1.mcb", "-n", "1")[2:])
-    for name in ("part-%r.svm", "all.svm"):
-        completed = mpiexec(
-            2, "-c", SPARSE, *trained(tmp_path / name, tmp_path / "2.mcb", "-n", "1", "--mpi")[3:]
-        )
-        assert "20 features, held densely" in completed.stderr
-        assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
-
-
-def parted(tmp_path, *parts):
-    """Files of these texts, one for each process; the name that stands for them."""
-    for r, text in enumerate(parts):
-        (tmp_path / f"part-{r}.svm").write_text(text)
-    return tmp_path / "part-%r.svm"
-
-
-ROWS = "0 1:1 2:3\n1 1:2\n" * 10
-
-
-@pytest.mark.part(2)
-@pytest.mark.parametrize(
-    "parts", [("", ROWS), (ROWS, "# no row\n"), (ROWS, "0\n1\n"), ("0\n1\n", ROWS)]
-)
-def test_process_may_have_no_rows_or_no_features(parts, tmp_path):
-    (tmp_path / "all.svm").write_text("".join(parts))
-    options = ["-n", "3", "--min-samples-leaf", "1"]
-    alone(*trained(tmp_path / "all.svm", tmp_path / "1.mcb", *options)[2:])
-    completed = mpiexec(
-        2, *trained(parted(tmp_path, *parts), tmp_path / "2.mcb", *options, "--mpi")
-    )
-    assert completed.returncode == 0, completed.stderr
+    command = trained(tmp_path / name, tmp_path / "2.mcb", "-n", "1", "--mpi")[3:]
+    completed = mpiexec(2, "-c", SPARSE, *command)
+    assert "20 features, held densely" in completed.stderr
     assert (tmp_path / "2.mcb").read_bytes() == (tmp_path / "1.mcb").read_bytes()
 
 
@@ -387,28 +441,6 @@ def test_rows_of_no_process_are_refused(tmp_path):
     completed = mpiexec(2, *trained(parted(tmp_path, "", "# none\n"), tmp_path / "m.mcb", "--mpi"))
     assert completed.returncode != 0
     assert "part-0.svm: no row of data" in completed.stderr
-
-
-@pytest.mark.part(2)
-@pytest.mark.parametrize("name", ["all.svm", "part-%r.svm"])
-def test_first_process_says_the_notices_of_all(name, tmp_path):
-    """With the line's number in the file."""
-    tmp_path /= "my (data)"
-    tmp_path.mkdir()
-    (tmp_path / "all.svm").write_text(ROWS + ROWS.replace("1:2", "qid:1 1:2 9:1"))
-    parted(tmp_path, ROWS, "\n" * 20 + ROWS.replace("1:2", "qid:1 1:2 9:1"))
-    command = trained(tmp_path / name, tmp_path / "m.mcb", "-n", "3", "--n-features", "2", "--mpi")
-    command.remove("-q")
-    completed = mpiexec(2, *command)
-    assert completed.returncode == 0, completed.stderr
-    shown = str(tmp_path / name).replace("%r", "1")
-    assert completed.stderr.count(f"{shown}: ignoring qid (first at line 22)") == 1
-    assert (
-        completed.stderr.count(
-            f"{shown}: ignoring features beyond --n-features 2 (index 9 at line 22)"
-        )
-        == 1
-    )
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -54,7 +55,7 @@ def test_equals_the_twin(n_classes, two_sided):
 
 
 def sets_of_trees():
-    """Trees of every kind and size, with a number of rows to score."""
+    """What makes trees of every kind and size, with a number of rows to score."""
     for mode in ("scalar", "base", "vector", "code", "hamming", "exp"):
         for n_classes in (2, 3, 5, 10, 17, 26):
             for n_features, few, splits, n_rows in (
@@ -63,7 +64,8 @@ def sets_of_trees():
                 (300, False, (0, 40), 19),
             ):
                 yield (
-                    random_trees(
+                    partial(
+                        random_trees,
                         9,
                         n_features,
                         n_classes,
@@ -74,25 +76,48 @@ def sets_of_trees():
                     ),
                     n_rows,
                 )
-        yield random_trees(6, 4, 3, mode=mode, seed=1, few_thresholds=False, splits=(60, 140)), 21
         yield (
-            random_trees(2, 300, 4, mode=mode, seed=1, few_thresholds=False, splits=(200, 700)),
+            partial(
+                random_trees, 6, 4, 3, mode=mode, seed=1, few_thresholds=False, splits=(60, 140)
+            ),
             21,
         )
-        yield random_trees(5, 3, 4, mode=mode, seed=1, few_thresholds=False, splits=(0, 0)), 3
         yield (
-            random_trees(4, 3000, 4, mode=mode, seed=1, few_thresholds=False, splits=(0, 900)),
+            partial(
+                random_trees, 2, 300, 4, mode=mode, seed=1, few_thresholds=False, splits=(200, 700)
+            ),
+            21,
+        )
+        yield (
+            partial(random_trees, 5, 3, 4, mode=mode, seed=1, few_thresholds=False, splits=(0, 0)),
+            3,
+        )
+        yield (
+            partial(
+                random_trees, 4, 3000, 4, mode=mode, seed=1, few_thresholds=False, splits=(0, 900)
+            ),
             21,
         )  # prepared in blocks of 1024 columns
         yield (
-            random_trees(1, 3000, 4, mode=mode, seed=1, few_thresholds=False, splits=(1500, 1500)),
+            partial(
+                random_trees,
+                1,
+                3000,
+                4,
+                mode=mode,
+                seed=1,
+                few_thresholds=False,
+                splits=(1500, 1500),
+            ),
             21,
         )  # not prepared: too many columns
         yield (
-            random_trees(120, 9, 4, mode=mode, seed=1, few_thresholds=False, splits=(0, 25)),
+            partial(
+                random_trees, 120, 9, 4, mode=mode, seed=1, few_thresholds=False, splits=(0, 25)
+            ),
             21,
         )  # sorted in parts of 256 trees
-        yield random_trees(0, 3, 4, mode=mode), 2
+        yield partial(random_trees, 0, 3, 4, mode=mode), 2
 
 
 SETS_OF_TREES = list(sets_of_trees())
@@ -101,7 +126,8 @@ SETS_OF_TREES = list(sets_of_trees())
 @pytest.mark.parametrize("number", range(len(SETS_OF_TREES)))
 @pytest.mark.part(2)
 def test_trees_equal_the_twin(number):
-    trees, n_rows = SETS_OF_TREES[number]
+    make_trees, n_rows = SETS_OF_TREES[number]
+    trees = make_trees()
     X = random_rows(n_rows, trees.n_features)
     model = Model.from_ensemble(trees, range(trees.n_classes), link="softmax")
     expected = raw_scores(trees, X)

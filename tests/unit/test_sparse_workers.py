@@ -197,7 +197,7 @@ def test_stumps_on_columns_that_one_worker_has():
     X = X.tocsr()
 
     def fit(X, y, comm):
-        return MCBoostClassifier(n_estimators=10).fit(X, y, comm=comm).model_.to_bytes()
+        return MCBoostClassifier(n_estimators=4).fit(X, y, comm=comm).model_.to_bytes()
 
     by_worker = run(3, lambda workers: fit(X[workers.rank :: 3], y[workers.rank :: 3], workers))
     assert set(by_worker) == {fit(X, y, Alone())} == {fit(X.toarray(), y, Alone())}

@@ -2,12 +2,10 @@
 
 import errno
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from cli.programs import environment
 
 from pymcboost import threads, versions
@@ -75,22 +73,3 @@ def test_a_process_without_these_names_trains_and_predicts(tmp_path):
     assert completed.returncode == 0, completed.stderr
     assert sorted(os.listdir(tmp_path)) == ["m.mcb", "out", "t.svm"]
     assert len((tmp_path / "out").read_bytes().split(b"\n")) == 201
-
-
-@pytest.mark.posix
-def test_the_option_hides_them_and_leaves_out_tests_that_need_them():
-    chosen = "test_failure_leaves_the_old_model or test_another_save_in_progress"
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "--without-posix",
-        "-k",
-        chosen,
-        "tests/format/test_save.py",
-    ]
-    completed = subprocess.run(
-        command, cwd=TESTS.parent, env=environment(), capture_output=True, text=True
-    )
-    assert re.search(r"^3 passed, 1 skipped", completed.stdout, re.M), completed.stdout

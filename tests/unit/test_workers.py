@@ -164,7 +164,7 @@ def test_weights(kind):
 
 
 def test_large_and_tiny_data():
-    X, y = rows(30_000, 8, 12)
+    X, y = rows(20_000, 8, 12)
     check_workers_agree(X, y, parts_of(len(y), 4, "random", rng=np.random.default_rng(5)))
     X, y = rows(2000)
     check_workers_agree(X, y, parts_of(len(y), 8, "one row", rng=np.random.default_rng(5)))
@@ -855,7 +855,7 @@ def test_a_word_among_the_numbers_of_one_worker_is_refused():
 @pytest.mark.part(3)
 def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
     """Model, history and temperature are those of one worker; with sparse rows, weights, and a set that is watched."""
-    X, y = rows(2400)
+    X, y = rows(1200)
     weight = np.random.default_rng(1).integers(0, 4, len(y)).astype(float)
     params = {
         "n_estimators": 40,
