@@ -109,7 +109,7 @@ cdef extern from "classwise_workers.h" nogil:
         pass
     int pmb_cw_steps_new(pmb_cw_steps *all, pmb_workers *workers, pmb_cw_state *trees, int32_t n_trees)
     void pmb_cw_steps_free(pmb_cw_steps *all)
-    void pmb_softmax_trees_in_step(pmb_cw_steps *all, const pmb_softmax_job *job, int32_t n, int32_t threads,
+    void pmb_softmax_trees_in_step(pmb_cw_steps *all, pmb_softmax_job *job, int32_t n, int32_t threads,
                                    pmb_tree_out first)
     void pmb_edge_trees_in_step(pmb_cw_steps *all, pmb_edge_job *job, int32_t n, int32_t threads, pmb_tree_out first,
                                 double *edge)

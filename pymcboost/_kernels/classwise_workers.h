@@ -43,7 +43,23 @@ typedef struct {
     int64_t *cells;      /* (n_trees, n_workers) cells of a histogram that each worker scans */
     int64_t *lengths;    /* (n_workers,) their words in a message */
     void *memory;        /* of histograms */
+    /* Of the trees that are begun or finished: their jobs, pmb_softmax_job or pmb_edge_job; where they go; the edges of
+     * the latter; numbers of the leaves or nodes of each tree, so many */
+    void *jobs;
+    pmb_tree_out first;
+    double *edge;
+    int64_t *of_tree, n_of_tree;
 } pmb_cw_steps;
+
+/* The place of tree t. */
+PMB_INLINE pmb_tree_out pmb_cw_out(const pmb_cw_steps *all, int64_t t) {
+    return pmb_out_of(all->first, t, all->trees->grower.max_leaves, all->trees->data->columns.m);
+}
+
+/* do_it for each tree, with `all`; the threads share the trees. */
+PMB_STATIC void pmb_cw_for_trees(pmb_cw_steps *all, pmb_piece do_it) {
+    all->trees->options->pool->run(all->threads, all->n_trees, do_it, all);
+}
 
 /* Room for n trees; 0 if there is not enough. What is not used of it is never touched. */
 PMB_STATIC int pmb_cw_steps_new(pmb_cw_steps *all, pmb_workers *workers, pmb_cw_state *trees,
@@ -88,12 +104,15 @@ PMB_INLINE int64_t *pmb_cw_no_numbers(pmb_cw_steps *all, int64_t n) {
 }
 
 /* The sums of the rows in w->grower.rows, and their number, to be added up (4,). */
-PMB_STATIC void pmb_cw_step_begin(const pmb_cw_state *w, const pmb_cw_step *step, int64_t *sums) {
-    pmb_sums here = pmb_cw_sums_of_rows(w, step->rows_here);
+PMB_STATIC void pmb_cw_step_begin(void *what, int64_t t, int thread) {
+    const pmb_cw_steps *all = what;
+    pmb_sums here = pmb_cw_sums_of_rows(all->trees + t, all->steps[t].rows_here);
+    int64_t *sums = all->numbers + 4 * t;
+    (void)thread;
     sums[0] = here.g;
     sums[1] = here.h;
     sums[2] = here.n;
-    sums[3] = step->rows_here;
+    sums[3] = all->steps[t].rows_here;
 }
 
 /* Ask for the split of the root, n rows of which are here. */
@@ -133,7 +152,11 @@ PMB_STATIC void pmb_cw_share_tiles(pmb_cw_steps *all) {
 }
 
 /* Part the next node. */
-PMB_STATIC void pmb_cw_step_part(pmb_cw_state *w, pmb_cw_step *step) {
+PMB_STATIC void pmb_cw_step_part(void *what, int64_t t, int thread) {
+    const pmb_cw_steps *all = what;
+    pmb_cw_state *w = all->trees + t;
+    pmb_cw_step *step = all->steps + t;
+    (void)thread;
     step->search.filled = -1;
     step->leaf = -1;
     step->rows_here = 0;
@@ -184,38 +207,57 @@ PMB_STATIC pmb_sums pmb_cw_sums_here(const pmb_cw_state *w, int32_t node_index, 
     return pmb_cell(sum, w->options, 1);
 }
 
-/* Fill one part of the histograms. */
-PMB_STATIC void pmb_cw_step_fill_part(const pmb_cw_state *w, const pmb_cw_step *step, int part,
-                                      int64_t *message) {
+/* A tree whose tiles threads share. */
+typedef struct {
+    const pmb_cw_state *w;
+    const pmb_cw_step *step;
+    int64_t *message;
+    const uint8_t *of_filled, *of_sibling; /* features that may be split on */
+} pmb_cw_step_tiles;
+
+/* Fill one tile of the histograms. */
+PMB_STATIC void pmb_cw_step_fill_tile(void *what, int64_t tile, int thread) {
+    const pmb_cw_step_tiles *tiles = what;
+    const pmb_cw_state *w = tiles->w;
+    const pmb_cw_step *step = tiles->step;
+    int part = (int)tile;
+    (void)thread;
     const int64_t *first = w->data->tile_cell + part;
-    int64_t *to = message + step->first_word + pmb_cw_step_words(w, step, first[0]);
+    int64_t *to = tiles->message + step->first_word + pmb_cw_step_words(w, step, first[0]);
     pmb_cw_fill(w, part, step->search.filled, step->filled_here, step->begin, to);
     if (step->search.want_sibling && !w->options->keep_histograms)
         pmb_cw_fill(w, part, step->search.sibling, step->sibling_here, step->begin,
                     to + w->options->cell_words * (first[1] - first[0]));
 }
 
-/* Histograms of the rows here, to the message. */
-PMB_STATIC void pmb_cw_step_fill(pmb_cw_state *w, pmb_cw_step *step, int64_t *message) {
+/* Histograms of the rows here of tree t, to the message. */
+PMB_STATIC void pmb_cw_step_fill(void *what, int64_t t, int thread) {
+    const pmb_cw_steps *all = what;
+    pmb_cw_state *w = all->trees + t;
+    pmb_cw_step *step = all->steps + t;
+    (void)thread;
     if (step->search.filled < 0) return;
     step->begin = pmb_cw_lay_out(w, &step->search);
     step->filled_here = pmb_cw_sums_here(w, step->search.filled, step->begin);
     if (step->search.want_sibling && !w->options->keep_histograms)
         step->sibling_here = pmb_cw_sums_here(w, step->search.sibling, step->begin);
-    PMB_SHARED(w->options->threads, w->data->n_tiles, pmb_cw_step_fill_part(w, step, t, message));
+    pmb_cw_step_tiles tiles = {w, step, all->histograms, NULL, NULL};
+    w->options->pool->run(w->options->threads, w->data->n_tiles, pmb_cw_step_fill_tile, &tiles);
 }
 
-/* Scan one part of the sums. */
-PMB_STATIC void pmb_cw_step_scan_part(const pmb_cw_state *w, const pmb_cw_step *step, int part,
-                                      const uint8_t *of_filled, const uint8_t *of_sibling,
-                                      int64_t *message, int thread) {
+/* Scan one of the tiles that are this worker's, the first of which is tile 0 here. */
+PMB_STATIC void pmb_cw_step_scan_tile(void *what, int64_t tile, int thread) {
+    const pmb_cw_step_tiles *tiles = what;
+    const pmb_cw_state *w = tiles->w;
+    const pmb_cw_step *step = tiles->step;
     const pmb_cw_search *search = &step->search;
+    int part = step->first_tile + (int)tile;
     const int64_t words = w->options->cell_words, *cell = w->data->tile_cell;
     int64_t first = words * cell[part], n = words * cell[part + 1] - first,
             n_all = words * cell[w->data->n_tiles + 1];
-    int64_t *sums = message + (step->first_word + pmb_cw_step_words(w, step, cell[part]));
+    int64_t *sums = tiles->message + (step->first_word + pmb_cw_step_words(w, step, cell[part]));
     if (search->want_filled)
-        pmb_scan_part(w, part, sums, w->stats[search->filled].sums, of_filled, 0, thread,
+        pmb_scan_part(w, part, sums, w->stats[search->filled].sums, tiles->of_filled, 0, thread,
                       w->best_of_part + 2 * part);
     if (w->options->keep_histograms)
         memcpy(w->hist + w->stats[search->filled].slot * n_all + first, sums,
@@ -228,24 +270,23 @@ PMB_STATIC void pmb_cw_step_scan_part(const pmb_cw_state *w, const pmb_cw_step *
     } else {
         sums += n;
     }
-    pmb_scan_part(w, part, sums, w->stats[search->sibling].sums, of_sibling, 1, thread,
+    pmb_scan_part(w, part, sums, w->stats[search->sibling].sums, tiles->of_sibling, 1, thread,
                   w->best_of_part + 2 * part + 1);
 }
 
-/* Scan the tiles that are this worker's, by the sums of all workers in the message. */
-PMB_STATIC void pmb_cw_step_scan(pmb_cw_state *w, const pmb_cw_step *step, int64_t *message) {
+/* Scan the tiles of tree t that are this worker's, by the sums of all workers in the message. */
+PMB_STATIC void pmb_cw_step_scan(void *what, int64_t t, int thread) {
+    const pmb_cw_steps *all = what;
+    pmb_cw_state *w = all->trees + t;
+    const pmb_cw_step *step = all->steps + t;
     const pmb_cw_search *search = &step->search;
+    pmb_cw_step_tiles tiles = {w, step, all->histograms, NULL, NULL};
+    (void)thread;
     if (search->filled < 0) return;
-    const uint8_t *of_filled = search->want_filled ? pmb_cw_features(w, search->filled, 0) : NULL;
-    const uint8_t *of_sibling =
-        search->want_sibling ? pmb_cw_features(w, search->sibling, 1) : NULL;
-    int threads = w->options->threads;
-    (void)threads;
-#ifdef _OPENMP /* a team of one, too: threads are numbered from 0 in it */
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
-#endif
-    for (int t = step->first_tile; t < step->end_tile; t++)
-        pmb_cw_step_scan_part(w, step, t, of_filled, of_sibling, message, PMB_THREAD());
+    if (search->want_filled) tiles.of_filled = pmb_cw_features(w, search->filled, 0);
+    if (search->want_sibling) tiles.of_sibling = pmb_cw_features(w, search->sibling, 1);
+    w->options->pool->run(w->options->threads, step->end_tile - step->first_tile,
+                          pmb_cw_step_scan_tile, &tiles);
 }
 
 /* Copy what is found in a tile for one of the two nodes to a record of zeros, or from it. */
@@ -341,12 +382,10 @@ PMB_STATIC void pmb_cw_add_histograms(pmb_cw_steps *all, int64_t size) {
 PMB_STATIC void pmb_cw_find_splits_in_step(pmb_cw_steps *all) {
     int64_t size = pmb_cw_lay_message(all);
     if (!size) return;
-    PMB_SHARED(all->threads, all->n_trees,
-               pmb_cw_step_fill(all->trees + t, all->steps + t, all->histograms));
+    pmb_cw_for_trees(all, pmb_cw_step_fill);
     pmb_cw_add_histograms(all, size);
     if (all->workers->failed) return;
-    PMB_SHARED(all->threads, all->n_trees,
-               pmb_cw_step_scan(all->trees + t, all->steps + t, all->histograms));
+    pmb_cw_for_trees(all, pmb_cw_step_scan);
     if (all->scattered) {
         int64_t words = PMB_STEP_RECORD + all->trees->data->levels.most_words;
         pmb_cw_no_numbers(all, 2 * all->n_trees * all->trees->data->n_tiles * words);
@@ -360,7 +399,7 @@ PMB_STATIC void pmb_cw_find_splits_in_step(pmb_cw_steps *all) {
 /* Part the next node of each tree; returns whether any tree is not finished. */
 PMB_STATIC int pmb_cw_part_in_step(pmb_cw_steps *all) {
     int any_parted = 0, all_done = 1;
-    PMB_SHARED(all->threads, all->n_trees, pmb_cw_step_part(all->trees + t, all->steps + t));
+    pmb_cw_for_trees(all, pmb_cw_step_part);
     for (int j = 0; j < all->n_trees; j++) {
         const pmb_cw_step *step = all->steps + j;
         all->numbers[j] = step->rows_here;
@@ -379,8 +418,7 @@ PMB_STATIC void pmb_cw_begin_in_step(pmb_cw_steps *all) {
     const pmb_cw_data *data = all->trees->data;
     int64_t cells = data->tile_cell[data->n_tiles + 1],
             bytes = (int64_t)sizeof(int64_t) * all->trees->options->cell_words * cells;
-    PMB_SHARED(all->threads, all->n_trees,
-               pmb_cw_step_begin(all->trees + t, all->steps + t, all->numbers + 4 * t));
+    pmb_cw_for_trees(all, pmb_cw_step_begin);
     pmb_cw_add_numbers(all, 4 * all->n_trees);
     if (all->workers->failed) return;
     for (int j = 0; j < all->n_trees; j++)
@@ -389,11 +427,18 @@ PMB_STATIC void pmb_cw_begin_in_step(pmb_cw_steps *all) {
     if (all->scattered) pmb_cw_share_tiles(all);
 }
 
+PMB_STATIC void pmb_cw_step_weigh(void *what, int64_t t, int thread) {
+    const pmb_cw_steps *all = what;
+    (void)thread;
+    pmb_cw_weigh_nodes(all->trees + t, all->of_tree + t * all->n_of_tree);
+}
+
 /* Choose sides for missing values that nodes have not seen, by the weights of all workers. */
 PMB_STATIC void pmb_cw_weigh_in_step(pmb_cw_steps *all) {
     int64_t nodes = 2 * (int64_t)all->trees->grower.max_leaves, n = all->n_trees * nodes;
-    int64_t *weights = pmb_cw_no_numbers(all, n);
-    PMB_SHARED(all->threads, all->n_trees, pmb_cw_weigh_nodes(all->trees + t, weights + t * nodes));
+    int64_t *weights = all->of_tree = pmb_cw_no_numbers(all, n);
+    all->n_of_tree = nodes;
+    pmb_cw_for_trees(all, pmb_cw_step_weigh);
     if (all->trees->data->weighted) pmb_cw_add_numbers(all, n);
     if (all->workers->failed) return;
     for (int j = 0; j < all->n_trees; j++)
@@ -412,43 +457,50 @@ PMB_STATIC void pmb_cw_grow_in_step(pmb_cw_steps *all) {
     if (!all->workers->failed) pmb_cw_weigh_in_step(all);
 }
 
-PMB_STATIC void pmb_softmax_step_begin(pmb_cw_state *w, pmb_cw_step *step,
-                                       const pmb_softmax_job *job) {
-    pmb_softmax_begin(w, job);
-    step->rows_here = pmb_take_rows(w, job->sample, job->n_sample);
+PMB_STATIC void pmb_softmax_step_begin(void *what, int64_t t, int thread) {
+    const pmb_cw_steps *all = what;
+    const pmb_softmax_job *job = (const pmb_softmax_job *)all->jobs + t;
+    (void)thread;
+    pmb_softmax_begin(all->trees + t, job);
+    all->steps[t].rows_here = pmb_take_rows(all->trees + t, job->sample, job->n_sample);
 }
 
-PMB_STATIC void pmb_softmax_step_write(pmb_cw_state *w, pmb_cw_step *step,
-                                       const pmb_softmax_job *job, pmb_tree_out out) {
-    step->n_leaves = pmb_write_tree(w, pmb_job_unit(job), &out);
+PMB_STATIC void pmb_softmax_step_write(void *what, int64_t t, int thread) {
+    const pmb_cw_steps *all = what;
+    const pmb_softmax_job *job = (const pmb_softmax_job *)all->jobs + t;
+    pmb_tree_out out = pmb_cw_out(all, t);
+    (void)thread;
+    all->steps[t].n_leaves = pmb_write_tree(all->trees + t, pmb_job_unit(job), &out);
 }
 
 /* Sums of the leaves of one tree. */
-PMB_STATIC void pmb_softmax_step_sums(const pmb_cw_state *w, const pmb_cw_step *step,
-                                      const pmb_softmax_job *job, int64_t *sums) {
-    for (int i = 0; i < step->n_leaves; i++)
-        pmb_softmax_sums(w, job, i, sums + (int64_t)i * 2 * PMB_PARTS);
+PMB_STATIC void pmb_softmax_step_sums(void *what, int64_t t, int thread) {
+    const pmb_cw_steps *all = what;
+    const pmb_softmax_job *job = (const pmb_softmax_job *)all->jobs + t;
+    int64_t *sums = all->of_tree + t * all->n_of_tree;
+    (void)thread;
+    for (int i = 0; i < all->steps[t].n_leaves; i++)
+        pmb_softmax_sums(all->trees + t, job, i, sums + (int64_t)i * 2 * PMB_PARTS);
 }
 
 /* n trees of mart or logitboost. */
-PMB_STATIC void pmb_softmax_trees_in_step(pmb_cw_steps *all, const pmb_softmax_job *job, int32_t n,
+PMB_STATIC void pmb_softmax_trees_in_step(pmb_cw_steps *all, pmb_softmax_job *job, int32_t n,
                                           int32_t threads, pmb_tree_out first) {
-    int64_t m = all->trees->data->columns.m, J = all->trees->grower.max_leaves, most = 0;
+    int64_t J = all->trees->grower.max_leaves, most = 0;
     all->n_trees = n;
     all->threads = threads;
-    PMB_SHARED(threads, n, pmb_softmax_step_begin(all->trees + t, all->steps + t, job + t));
+    all->jobs = job;
+    all->first = first;
+    pmb_cw_for_trees(all, pmb_softmax_step_begin);
     pmb_cw_grow_in_step(all);
     if (all->workers->failed) return;
-    PMB_SHARED(threads, n,
-               pmb_softmax_step_write(all->trees + t, all->steps + t, job + t,
-                                      pmb_out_of(first, t, J, m)));
+    pmb_cw_for_trees(all, pmb_softmax_step_write);
     for (int j = 0; j < n; j++)
         if (all->steps[j].n_leaves > most) most = all->steps[j].n_leaves;
-    int64_t *sums = pmb_cw_no_numbers(all, n * most * 2 * PMB_PARTS);
-    PMB_SHARED(threads, n,
-               pmb_softmax_step_sums(all->trees + t, all->steps + t, job + t,
-                                     sums + t * most * 2 * PMB_PARTS));
-    pmb_cw_add_numbers(all, n * most * 2 * PMB_PARTS);
+    all->n_of_tree = most * 2 * PMB_PARTS;
+    int64_t *sums = all->of_tree = pmb_cw_no_numbers(all, n * all->n_of_tree);
+    pmb_cw_for_trees(all, pmb_softmax_step_sums);
+    pmb_cw_add_numbers(all, n * all->n_of_tree);
     if (all->workers->failed) return;
     for (int j = 0; j < n; j++)
         for (int i = 0; i < all->steps[j].n_leaves; i++)
@@ -456,22 +508,34 @@ PMB_STATIC void pmb_softmax_trees_in_step(pmb_cw_steps *all, const pmb_softmax_j
                                                        sums + (j * most + i) * 2 * PMB_PARTS);
 }
 
-PMB_STATIC void pmb_edge_step_begin(pmb_cw_state *w, pmb_cw_step *step, pmb_edge_job *job) {
-    pmb_edge_begin(w, job);
-    step->rows_here = pmb_take_rows(w, pmb_edge_sample(w, job), job->n);
+PMB_STATIC void pmb_edge_step_begin(void *what, int64_t t, int thread) {
+    const pmb_cw_steps *all = what;
+    pmb_edge_job *job = (pmb_edge_job *)all->jobs + t;
+    (void)thread;
+    pmb_edge_begin(all->trees + t, job);
+    all->steps[t].rows_here =
+        pmb_take_rows(all->trees + t, pmb_edge_sample(all->trees + t, job), job->n);
+}
+
+PMB_STATIC void pmb_edge_step_write(void *what, int64_t t, int thread) {
+    const pmb_cw_steps *all = what;
+    (void)thread;
+    all->edge[t] =
+        pmb_edge_write(all->trees + t, (pmb_edge_job *)all->jobs + t, pmb_cw_out(all, t));
 }
 
 /* n trees with leaves -1 and +1; edge: (n,) their edges. */
 PMB_STATIC void pmb_edge_trees_in_step(pmb_cw_steps *all, pmb_edge_job *job, int32_t n,
                                        int32_t threads, pmb_tree_out first, double *edge) {
-    int64_t m = all->trees->data->columns.m, J = all->trees->grower.max_leaves;
     all->n_trees = n;
     all->threads = threads;
-    PMB_SHARED(threads, n, pmb_edge_step_begin(all->trees + t, all->steps + t, job + t));
+    all->jobs = job;
+    all->first = first;
+    all->edge = edge;
+    pmb_cw_for_trees(all, pmb_edge_step_begin);
     pmb_cw_grow_in_step(all);
     if (all->workers->failed) return;
-    PMB_SHARED(threads, n,
-               edge[t] = pmb_edge_write(all->trees + t, job + t, pmb_out_of(first, t, J, m)));
+    pmb_cw_for_trees(all, pmb_edge_step_write);
 }
 
 #endif

@@ -6,30 +6,6 @@
 
 #include "lanes.h"
 #include <stdlib.h>
-#ifdef _OPENMP
-#include <omp.h>
-#define PMB_THREAD() omp_get_thread_num()
-#else
-#define PMB_THREAD() 0
-#endif
-
-#if defined(_OPENMP) && defined(_MSC_VER)
-#define PMB_TEAM(of) __pragma(omp parallel for schedule(dynamic) num_threads(of))
-#elif defined(_OPENMP)
-#define PMB_TEAM(of) _Pragma("omp parallel for schedule(dynamic) num_threads(of)")
-#else
-#define PMB_TEAM(of)
-#endif
-
-/* do_it for t = 0, ..., n - 1, by several threads; a team of one would cost more than a small node. */
-#define PMB_SHARED(threads, n, do_it)                                                              \
-    do {                                                                                           \
-        int of = (threads);                                                                        \
-        if (of > 1) {                                                                              \
-            PMB_TEAM(of) for (int t = 0; t < (n); t++) do_it;                                      \
-        } else                                                                                     \
-            for (int t = 0; t < (n); t++) do_it;                                                   \
-    } while (0)
 
 #define PMB_BATCH 16 /* most nodes that are parted side by side */
 

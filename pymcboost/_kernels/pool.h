@@ -9,17 +9,15 @@
  * take. Where jobs take longer, callers work alone, and try again after a while.
  *
  * One pool serves all kernels of a process and any number of callers at a time. A child of fork begins with no helpers.
- * Where the system starts no thread, the caller does the work alone. Without OpenMP in the compiler, there is one thread.
+ * Where the system starts no thread, the caller does the work alone.
  */
 #ifndef PYMCBOOST_POOL_H
 #define PYMCBOOST_POOL_H
 
-#include "team.h"
-
-#ifdef _OPENMP
 #include <pthread.h>
-#include <sched.h>
 #include <time.h>
+
+#include "team.h"
 #ifndef _WIN32
 #include <signal.h>
 #endif
@@ -318,22 +316,6 @@ static void pmb_pool_wait(int64_t seen) {
 static void pmb_pool_tell(void) {
     pmb_gate_open(&pmb_pool.left, INT32_MAX);
 }
-
-#else
-
-static void pmb_pool_run(int n_threads, int64_t n, pmb_piece do_it, void *what) {
-    (void)n_threads;
-    for (int64_t piece = 0; piece < n; piece++) do_it(what, piece, 0);
-}
-static int64_t pmb_pool_seen(void) {
-    return 0;
-}
-static void pmb_pool_wait(int64_t seen) {
-    (void)seen;
-}
-static void pmb_pool_tell(void) {}
-
-#endif
 
 static const pmb_pool_calls pmb_the_pool = {pmb_pool_run, pmb_pool_seen, pmb_pool_wait,
                                             pmb_pool_tell};

@@ -2,10 +2,9 @@
 #ifndef PYMCBOOST_TEAM_H
 #define PYMCBOOST_TEAM_H
 
-#include "lanes.h"
-#ifdef _OPENMP
 #include <sched.h>
-#endif
+
+#include "lanes.h"
 
 /* Do a piece of the work. thread: below the number of threads, and no other's at the same time. */
 typedef void (*pmb_piece)(void *what, int64_t piece, int thread);
@@ -38,21 +37,13 @@ typedef struct {
 typedef int32_t pmb_lock;
 
 PMB_INLINE void pmb_lock_it(pmb_lock *lock) {
-#ifdef _OPENMP
     for (int tries = 0; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); tries++)
         while (__atomic_load_n(lock, __ATOMIC_RELAXED))
             if (++tries > 200) sched_yield(); /* who holds it has lost his time slice */
-#else
-    (void)lock;
-#endif
 }
 
 PMB_INLINE void pmb_unlock_it(pmb_lock *lock) {
-#ifdef _OPENMP
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
-#else
-    (void)lock;
-#endif
 }
 
 #endif

@@ -260,12 +260,6 @@ PMB_STATIC void pmb_vt_split_alone(pmb_vt_state *w, int32_t node_index, int last
     }
 }
 
-PMB_STATIC void pmb_vt_prepare_child(pmb_vt_state *w, pmb_vt_node_search *p, int32_t node_index,
-                                     int is_right) {
-    const pmb_node *node = w->grower.nodes + node_index;
-    pmb_vt_prepare(w, p, is_right ? node->right : node->left, w->scratch + PMB_THREAD());
-}
-
 /* Histogram updates per row of a node. */
 PMB_INLINE int64_t pmb_vt_row_work(const pmb_vt_state *w) {
     return (w->n_entries ? w->n_entries / w->data.columns.m + 1 : w->options.n_drawn) *

@@ -161,20 +161,54 @@ PMB_STATIC int64_t pmb_vt_record(const pmb_vt_state *w, int n_searches, int back
     return to - w->messages.records;
 }
 
+/* What threads share of a batch: its nodes, or its tasks from the first on. */
+typedef struct {
+    pmb_vt_state *w;
+    const int32_t *nodes;
+    int last; /* 1: the nodes are the last that are split */
+    int first_task;
+} pmb_vt_batch;
+
+PMB_STATIC void pmb_vt_fill_piece(void *what, int64_t t, int thread) {
+    pmb_vt_state *w = ((pmb_vt_batch *)what)->w;
+    pmb_vt_fill_sent(w, w->tasks + t, w->scratch + thread);
+}
+
+PMB_STATIC void pmb_vt_scan_piece(void *what, int64_t t, int thread) {
+    const pmb_vt_batch *batch = what;
+    pmb_vt_scan_sent(batch->w, batch->w->tasks + batch->first_task + t, batch->w->scratch + thread);
+}
+
+PMB_STATIC void pmb_vt_part_piece(void *what, int64_t t, int thread) {
+    const pmb_vt_batch *batch = what;
+    pmb_vt_state *w = batch->w;
+    (void)thread;
+    pmb_vt_part(w, batch->nodes[t], w->grower.side + t * w->grower.n_side, batch->last);
+}
+
+/* Prepare the searches of the children, two for each node. */
+PMB_STATIC void pmb_vt_prepare_piece(void *what, int64_t t, int thread) {
+    const pmb_vt_batch *batch = what;
+    pmb_vt_state *w = batch->w;
+    const pmb_node *node = w->grower.nodes + batch->nodes[t / 2];
+    pmb_vt_prepare(w, w->searches + t, t % 2 ? node->right : node->left, w->scratch + thread);
+}
+
 /* Histograms of the prepared searches, of the rows of all workers, and their best splits. */
 PMB_STATIC void pmb_vt_evaluate_all(pmb_vt_state *w, int n_searches, int threads) {
     int64_t size = 0;
     int n_tasks = pmb_vt_divide(w, n_searches, &size), first = 0, last = 0;
     int shared = size > 0 && size * (int64_t)sizeof(pmb_sum) >= w->workers->scattered;
-    PMB_SHARED(threads, n_tasks, pmb_vt_fill_sent(w, w->tasks + t, w->scratch + PMB_THREAD()));
+    pmb_vt_batch batch = {w, NULL, 0, 0};
+    w->threads->run(threads, n_tasks, pmb_vt_fill_piece, &batch);
     if (shared)
         pmb_vt_share(w, n_tasks, size, &first, &last);
     else
         last = n_tasks;
     pmb_vt_add_up(w, w->messages.histograms, size, shared ? w->messages.lengths : NULL);
     if (w->workers->failed) return;
-    PMB_SHARED(threads, last - first,
-               pmb_vt_scan_sent(w, w->tasks + first + t, w->scratch + PMB_THREAD()));
+    batch.first_task = first;
+    w->threads->run(threads, last - first, pmb_vt_scan_piece, &batch);
     if (!shared) return;
     pmb_vt_add_up(w, w->messages.records, pmb_vt_record(w, n_searches, 0), NULL);
     if (!w->workers->failed) pmb_vt_record(w, n_searches, 1);
@@ -188,20 +222,20 @@ PMB_STATIC void pmb_vt_split_of_all(pmb_vt_state *w, int n_searches, int threads
 }
 
 /* Part the nodes of a batch, and search their children. */
-PMB_STATIC void pmb_vt_split_batch(pmb_grower *g, const int32_t *batch, int32_t n_batch, int last) {
+PMB_STATIC void pmb_vt_split_batch(pmb_grower *g, const int32_t *nodes, int32_t n_nodes, int last) {
     pmb_vt_state *w = g->payload;
+    pmb_vt_batch batch = {w, nodes, last, 0};
     int64_t rows = 0;
-    for (int32_t b = 0; b < n_batch; b++) {
-        rows += g->nodes[batch[b]].n;
-        if (!last && pmb_vt_is_to_move(w, batch[b])) pmb_vt_move(w, batch[b]);
-        pmb_vt_add_children(w, batch[b]);
+    for (int32_t j = 0; j < n_nodes; j++) {
+        rows += g->nodes[nodes[j]].n;
+        if (!last && pmb_vt_is_to_move(w, nodes[j])) pmb_vt_move(w, nodes[j]);
+        pmb_vt_add_children(w, nodes[j]);
     }
     int threads = rows * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->options.threads : 1;
-    PMB_SHARED(n_batch > 1 ? threads : 1, n_batch,
-               pmb_vt_part(w, batch[t], g->side + t * g->n_side, last));
+    w->threads->run(threads, n_nodes, pmb_vt_part_piece, &batch);
     if (last) return;
-    PMB_SHARED(threads, 2 * n_batch, pmb_vt_prepare_child(w, w->searches + t, batch[t / 2], t % 2));
-    pmb_vt_split_of_all(w, 2 * n_batch, threads);
+    w->threads->run(threads, 2 * n_nodes, pmb_vt_prepare_piece, &batch);
+    pmb_vt_split_of_all(w, 2 * n_nodes, threads);
 }
 
 /* How many nodes are parted together, to be in one message, while there is room for those parted in vain. The same
