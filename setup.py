@@ -3,7 +3,6 @@
 Environment variables
 ---------------------
 CC                      the C compiler, as everywhere
-PYMCBOOST_NO_OPENMP=1   build without OpenMP: one thread
 PYMCBOOST_WERROR=1      treat C compiler warnings as errors
 PYMCBOOST_CFLAGS        more flags for the C compiler, after ours: -O1 builds faster
 PYMCBOOST_PROGRESS      a file to which a line is written for each kernel that is compiled: pip shows no output
@@ -64,22 +63,6 @@ CLONES = {
     ],
 }
 
-PROBE = """
-#include <omp.h>
-int main(void)
-{
-    int i, n = 0;
-    #pragma omp parallel for reduction(+ : n)
-    for (i = 0; i < 100; i++) n += i;
-    return omp_get_max_threads() < 1 || n != 4950;
-}
-"""
-
-
-# Apple's compiler has OpenMP without its library. Homebrew puts that here, on arm64 and on x86-64; elsewhere CPATH and
-# LIBRARY_PATH name its folders.
-LIBOMP = "/opt/homebrew/opt/libomp", "/usr/local/opt/libomp"
-
 
 def compiler():
     """The C compiler and its options; on Windows gcc, as Microsoft's has no vector types."""
@@ -87,44 +70,22 @@ def compiler():
     return shlex.split(given or ("gcc" if WINDOWS else sysconfig.get_config_var("CC")) or "cc")
 
 
-def compiles(flags, link_flags, program=PROBE):
-    """Whether the C compiler builds and links a small program, by default one with OpenMP, with these flags."""
+def compiles(flags, program="int main(void) { return 0; }"):
+    """Whether the C compiler builds a program with these flags."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "probe.c")
         path.write_text(program)
-        command = [*compiler(), *flags, str(path), "-o", str(Path(folder, "probe")), *link_flags]
+        command = [*compiler(), *flags, str(path), "-o", str(Path(folder, "probe"))]
         try:
             return subprocess.run(command, capture_output=True).returncode == 0
         except OSError:
             return False
 
 
-def openmp_flags():
-    """Compile and link flags of OpenMP, both empty where there is none: the kernels' loops then run serially."""
-    if os.environ.get("PYMCBOOST_NO_OPENMP", "0") not in ("", "0"):
-        return [], []
-    choices = [(["-fopenmp"], ["-fopenmp"])]
-    if sys.platform == "darwin":
-        apple = ["-Xpreprocessor", "-fopenmp"]
-        choices += [(apple, ["-lomp"])]
-        choices += [
-            ([*apple, f"-I{folder}/include"], [f"-L{folder}/lib", "-lomp"]) for folder in LIBOMP
-        ]
-    for flags in choices:
-        if compiles(*flags):
-            return flags
-    remedy = "; brew install libomp brings it" if sys.platform == "darwin" else ""
-    print(
-        f"pymcboost: this compiler has no OpenMP{remedy}; building single-threaded kernels",
-        file=sys.stderr,
-    )
-    return [], []
-
-
 def optimisation_flags():
     """-O2 with the loops that gcc vectorises at -O3: as fast as -O3, in three quarters of the size."""
     vectorise = "-fvect-cost-model=dynamic"  # clang has no such flag, and does so anyway
-    known = compiles([vectorise, "-Werror"], [], program="int main(void) { return 0; }")
+    known = compiles([vectorise, "-Werror"])
     return ["-O2", vectorise] if known else ["-O2"]
 
 
@@ -154,7 +115,6 @@ def files_of(kernel):
 
 def extensions():
     """One Extension per .pyx file, rebuilt when a file that it includes or setup.py changes, and what they share."""
-    omp_compile, omp_link = openmp_flags()
     # Contraction to fused multiply-add would make results differ between CPUs.
     compile_args = [
         *optimisation_flags(),
@@ -162,17 +122,13 @@ def extensions():
         "-ffp-contract=off",
         "-fno-math-errno",
         "-std=gnu11",
+        "-pthread",
     ]
     if WINDOWS:
         compile_args += ["-DMS_WIN64=1"]  # Python's headers say so for Microsoft's compiler alone
     compile_args += CLONES[os.environ.get("PYMCBOOST_CLONES", "")]
-    if not omp_compile:
-        compile_args += ["-Wno-unknown-pragmas"]
     if os.environ.get("PYMCBOOST_WERROR", "0") not in ("", "0"):
         compile_args += ["-Wall", "-Wextra", "-Werror", *GENERATED_CODE]
-        if not omp_compile:
-            # The thread counts that prange computes are then used by nothing.
-            compile_args += ["-Wno-unused-but-set-variable"]
     last_args = shlex.split(os.environ.get("PYMCBOOST_CFLAGS", ""))
     shared = Extension(
         SHARED, [str(KERNELS / "_shared.c")], extra_compile_args=compile_args + last_args
@@ -188,9 +144,8 @@ def extensions():
                     *(arg for arg in compile_args if arg not in NOT_FOR.get(path.stem, ())),
                     *MORE_FOR.get(path.stem, ()),
                     *last_args,
-                    *omp_compile,
                 ],
-                extra_link_args=omp_link,
+                extra_link_args=["-pthread"],
                 depends=["setup.py", *map(str, files_of(path.stem))],
             )
             for path in sorted(KERNELS.glob("*.pyx"))

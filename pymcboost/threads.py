@@ -1,11 +1,9 @@
 """Threads and memory that this process may use."""
 
 import os
-import threading
+import sys
 import time
 from pathlib import Path
-
-from pymcboost._warn import warn
 
 # Seconds for which a memory reading is valid: reading takes as long as a round of a small training.
 FRESH = 0.05
@@ -53,20 +51,6 @@ def available_cpus():
     return min(limits)
 
 
-# A forked child of a process that has used OpenMP threads would hang if it started some itself, so it uses one
-# thread.
-_forked = False
-
-
-def _note_fork():
-    global _forked
-    _forked = True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_note_fork)
-
-
 def resolve_n_jobs(n_jobs):
     """Number of threads meant by scikit-learn's ``n_jobs``.
 
@@ -78,83 +62,36 @@ def resolve_n_jobs(n_jobs):
     Returns
     -------
     int
-        At least 1, at most twice the CPUs of the machine (or 8); 1 in a forked process, where OpenMP cannot start
-        threads. Limits of threadpoolctl hold. Results do not depend on it.
+        At least 1, at most twice the CPUs of the machine (or 8). Limits of threadpoolctl hold. Results do not depend on
+        it.
     """
     if n_jobs is None:
-        return startable(available_cpus())
+        return limited(available_cpus())
     n_jobs = int(n_jobs)
     if n_jobs == 0:
         raise ValueError(
             "n_jobs=0 is not possible; use None or -1 for all CPUs, or a number of threads >= 1"
         )
     if n_jobs < 0:
-        return startable(max(1, available_cpus() + 1 + n_jobs))
-    return startable(min(n_jobs, max(8, 2 * (os.cpu_count() or 1))))
+        return limited(max(1, available_cpus() + 1 + n_jobs))
+    return limited(min(n_jobs, max(8, 2 * (os.cpu_count() or 1))))
 
 
-def startable(n_threads):
-    """Limit a number of threads to what threadpoolctl and the system allow; warn if the system allows fewer."""
-    if _forked:
-        return 1
-    if n_threads > 1:
-        n_threads = min(n_threads, _pool_limit() or n_threads)
-    if n_threads > _tried:
-        _prove(n_threads)
-    return min(n_threads, _proven)
+def limited(n_threads):
+    """Limit a number of threads to what threadpoolctl allows."""
+    return min(n_threads, _threadpool_limit() or n_threads)
 
 
-def _pool_limit():
-    """Limit set by threadpoolctl, or another caller of omp_set_num_threads; None without a limit."""
-    from pymcboost._kernels import elementary
+def _threadpool_limit():
+    """Limit that threadpoolctl has set on OpenMP for this thread; None without a limit.
 
-    n_threads, processors = elementary.openmp_threads()
-    by_default = _omp_num_threads() or processors
-    return n_threads if n_threads < by_default else None
-
-
-# Number of threads that this process could run at once, and the maximum that it has tried. OpenMP ends the process if
-# it cannot start a thread.
-_proven = 1
-_tried = 1
-
-
-def _prove(n_threads):
-    """Find out how many threads, up to this number, can run at once, by starting threads that end again."""
-    global _proven, _tried
-    end = threading.Event()
-    before = _count_tasks()
-    started = []
-    try:
-        while len(started) < n_threads - 1:
-            thread = threading.Thread(target=end.wait, daemon=True)
-            thread.start()
-            started.append(thread)
-    except (RuntimeError, MemoryError, OSError) as error:
-        warn(
-            f"the system refuses to start more than {counted(1 + len(started), 'thread')} "
-            f"({error}), fewer than the {n_threads} of n_jobs: continuing with "
-            f"{1 + len(started)}. Check the limits ulimit -u, ulimit -v and pids.max of the "
-            "control group"
-        )
-    finally:
-        end.set()
-        for thread in started:
-            thread.join()
-    # A thread counts against the limits until the system has cleaned it up.
-    give_up = time.monotonic() + 0.1
-    while before and _count_tasks() > before and time.monotonic() < give_up:
-        time.sleep(0.0001)
-    _proven = 1 + len(started)
-    _tried = n_threads
-
-
-def _count_tasks():
-    """Number of threads of this process; 0 if the system does not tell."""
-    try:
-        return len(os.listdir("/proc/self/task"))
-    except OSError:
-        return 0
+    The kernels have their own threads, so scikit-learn is asked, if it has been imported.
+    """
+    openmp = sys.modules.get("sklearn.utils._openmp_helpers")
+    if openmp is None or not openmp._openmp_parallelism_enabled():
+        return None
+    n_threads = openmp._openmp_effective_n_threads(only_physical_cores=False)
+    return n_threads if n_threads < (_omp_num_threads() or os.cpu_count() or 1) else None
 
 
 # With fewer table updates per scan than this, starting threads costs more than it saves.

@@ -76,14 +76,8 @@ def _kernel_facts():
     except ImportError as error:
         yield "kernels", f"cannot be imported: {error}"
         return
-    compiler, openmp = elementary.build()
-    parallel = f"OpenMP {openmp}" if openmp else "without OpenMP"
-    yield "kernels", f"{compiler}, {parallel}, for {elementary.instructions()}"
-    count = os.cpu_count() or 1
-    if openmp:
-        yield "threads", f"{resolve_n_jobs(None)} of {count} CPUs may be used"
-    else:
-        yield "threads", f"1 of {count} CPUs is used: the kernels were compiled without OpenMP"
+    yield "kernels", f"{elementary.build()}, for {elementary.instructions()}"
+    yield "threads", f"{resolve_n_jobs(None)} of {os.cpu_count() or 1} CPUs may be used"
 
 
 def _features():

@@ -5,11 +5,12 @@ Rows are the training rows in the order that the caller gives (sorted by class);
 between neighbouring distinct values, so that ``x <= threshold`` reproduces the bins exactly.
 """
 
-from cython.parallel cimport prange, threadid
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 import numpy as np
+
+from pymcboost._kernels.pool cimport run
 
 cdef extern from "bins.h" nogil:
     uint64_t pmb_key(float x, uint32_t row)
@@ -34,18 +35,113 @@ cdef double FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 cdef enum:
+    CODES = 256  # of a column, at most
     COLUMNS = 16  # columns read together: one cache line of float32 per row
     FEWEST_COLUMNS = 4
     COLUMNS_BYTES = 4194304  # of one thread's columns, beyond which fewer are read together
+    # Short columns, of which a piece has several: about so many values, sorted values or codes.
+    PIECE_VALUES = 1 << 10
+    PIECE_SORTED = 1 << 8
+    PIECE_CODES = 1 << 13
+    SPARSE_COLUMNS = 16  # of a piece at most, because a few columns may have most entries
+    # With so few of them in all columns, one thread is faster.
+    FEW_VALUES = 1 << 12
+    FEW_SORTED = 1 << 11
+    FEW_CODES = 1 << 16
 
 
-cdef void gather(const real[:, :] X, const int64_t[::1] rows, int64_t first, int64_t n, float *out) noexcept nogil:
-    """Copy columns ``first`` to ``first + n`` of the rows, column by column, rounded to float32."""
-    cdef int64_t i, c, row, m = rows.shape[0]
+# Columns of numbers that are sorted or divided into bins; each pass uses some of the fields.
+cdef struct Values:
+    bint is_double, has_wide_codes
+    const char *X
+    int64_t row_step, column_step  # bytes
+    const int64_t *rows
+    int64_t m, d, together  # together: columns of a piece
+    float *block            # of each thread, (together, m)
+    uint64_t *keys          # likewise, keys_size: as many keys, and room to sort them
+    int64_t keys_size
+    const double *weight
+    double least
+    int max_bins
+    void *codes
+    float *low
+    float *high
+    int32_t *bins
+    int64_t *distinct
+    int64_t *missing
+    int32_t *mode
+    int64_t *mode_rows
+    int64_t *bad
+    const float *cuts
+    const int64_t *start
+    int64_t *counts
+    int64_t n_counts        # of a column
+    const int64_t *columns
+    int32_t *order
+    float *thresholds
+    int64_t *n_cuts
+    int64_t *default_at
+    const int64_t *indptr
+    const int32_t *indices
+    const float *data
+    double total_weight
+
+
+# Columns of codes that are copied, packed or listed; each pass uses some of the fields.
+cdef struct Codes:
+    bint is_wide
+    const void *codes
+    int64_t n, m, d, together  # n: rows of codes; together: columns or tiles of a piece
+    const int64_t *rows
+    void *taken
+    int64_t *counts
+    int64_t n_counts           # of a column
+    const int32_t *slot_column
+    const int32_t *slot_stride
+    const int32_t *byte_ptr
+    uint8_t *tiles
+    const int64_t *columns
+    const int32_t *mode
+    const int64_t *ptr
+    int32_t *listed
+    uint8_t *listed_codes
+
+
+cdef inline int64_t pieces_of(int64_t n, int64_t together) noexcept nogil:
+    return (n + together - 1) // together
+
+
+cdef inline int64_t columns_together(int64_t m) noexcept nogil:
+    """Columns of m rows that a thread reads together: they stay in its cache."""
+    m = max(m, 1)
+    return max(<int64_t> FEWEST_COLUMNS, min(max(<int64_t> COLUMNS, PIECE_VALUES // m), COLUMNS_BYTES // (4 * m)))
+
+
+cdef Values values_of(const real[:, :] X, const int64_t[::1] rows):
+    """The columns of some rows of X."""
+    cdef Values p
+    p.is_double, p.X, p.row_step, p.column_step = real is double, <const char *> &X[0, 0], X.strides[0], X.strides[1]
+    p.rows, p.m, p.d = &rows[0], rows.shape[0], X.shape[1]
+    return p
+
+
+cdef inline void gather(const real *X, int64_t row_step, int64_t column_step, const int64_t *rows, int64_t m,
+                        int64_t n, float *out) noexcept nogil:
+    cdef int64_t i, c
+    cdef const char *row
     for i in range(m):
-        row = rows[i]
+        row = <const char *> X + rows[i] * row_step
         for c in range(n):
-            out[c * m + i] = <float> X[row, first + c]
+            out[c * m + i] = <float> (<const real *> (row + c * column_step))[0]
+
+
+cdef void read(const Values *p, int64_t first, int64_t n, float *out) noexcept nogil:
+    """Copy columns ``first`` to ``first + n`` of the rows, column by column, rounded to float32."""
+    cdef const char *X = p.X + first * p.column_step
+    if p.is_double:
+        gather(<const double *> X, p.row_step, p.column_step, p.rows, p.m, n, out)
+    else:
+        gather(<const float *> X, p.row_step, p.column_step, p.rows, p.m, n, out)
 
 
 cdef int64_t fill_keys(const float *column, int64_t m, uint64_t *keys) noexcept nogil:
@@ -79,28 +175,35 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
         Value bins, distinct values, missing rows, most frequent bin and its rows.
     bad : OUT (d,) first row whose value is infinite as float32, or -1
     """
-    cdef int64_t m = rows.shape[0], d = X.shape[1], f, c, g, n
-    cdef int found
-    cdef uint64_t[:, ::1] scratch = np.empty((n_threads, 2 * max(m, 1)), dtype=np.uint64)
-    cdef int64_t together = max(FEWEST_COLUMNS, min(<int64_t> COLUMNS, COLUMNS_BYTES // (4 * max(m, 1))))
-    cdef float[:, ::1] columns = np.empty((n_threads, together * max(m, 1)), dtype=np.float32)
-    cdef const double *weights = &weight[0] if weight.shape[0] else NULL
-    cdef uint64_t *keys
-    cdef float *block
-    for g in prange((d + together - 1) // together, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        keys = &scratch[threadid(), 0]
-        block = &columns[threadid(), 0]
-        n = min(together, d - g * together)
-        gather(X, rows, g * together, n, block)
-        for c in range(n):
-            f = g * together + c
-            bad[f] = fill_keys(block + c * m, m, keys)
-            pmb_sort_keys(keys, keys + m, m)
-            found = max_bins
-            if m > 0 and pmb_key_missing(keys[m - 1]):
-                found = max_bins - 1
-            bins[f] = pmb_cut_column(keys, m, weights, found, least, &codes[f, 0], &low[f, 0], &high[f, 0],
-                                     &distinct[f], &missing[f], <int *> &mode[f], &mode_rows[f])
+    cdef Values p = values_of(X, rows)
+    p.together, p.keys_size = columns_together(p.m), 2 * max(p.m, 1)
+    n_threads = n_threads if p.m * p.d > FEW_SORTED else 1
+    cdef uint64_t[:, ::1] keys = np.empty((n_threads, p.keys_size), dtype=np.uint64)
+    cdef float[:, ::1] block = np.empty((n_threads, p.together * max(p.m, 1)), dtype=np.float32)
+    p.keys, p.block, p.weight, p.least = &keys[0, 0], &block[0, 0], &weight[0] if weight.shape[0] else NULL, least
+    p.max_bins, p.codes, p.low, p.high, p.bins = max_bins, &codes[0, 0], &low[0, 0], &high[0, 0], &bins[0]
+    p.distinct, p.missing, p.mode, p.mode_rows, p.bad = &distinct[0], &missing[0], &mode[0], &mode_rows[0], &bad[0]
+    with nogil:
+        run(n_threads, pieces_of(p.d, p.together), bin_piece, &p)
+
+
+cdef void bin_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Values *p = <const Values *> what
+    cdef int64_t first = piece * p.together, n = min(p.together, p.d - first), m = p.m, f, c
+    cdef uint64_t *keys = p.keys + thread * p.keys_size
+    cdef float *block = p.block + thread * p.together * m
+    cdef int most
+    read(p, first, n, block)
+    for c in range(n):
+        f = first + c
+        p.bad[f] = fill_keys(block + c * m, m, keys)
+        pmb_sort_keys(keys, keys + m, m)
+        most = p.max_bins
+        if m > 0 and pmb_key_missing(keys[m - 1]):
+            most = p.max_bins - 1
+        p.bins[f] = pmb_cut_column(keys, m, p.weight, most, p.least, <uint8_t *> p.codes + f * m, p.low + CODES * f,
+                                   p.high + CODES * f, p.distinct + f, p.missing + f, <int *> p.mode + f,
+                                   p.mode_rows + f)
 
 
 def between(const float[::1] low, const float[::1] high):
@@ -123,20 +226,41 @@ def take_columns(const code[:, ::1] codes, const int64_t[::1] rows, code[:, ::1]
     taken : OUT (d, m) their bins
     counts : OUT (d, bins) rows in each bin, zeros on entry
     """
-    cdef int64_t m = rows.shape[0], f, i
-    cdef code found
-    for f in prange(codes.shape[0] if m else 0, nogil=True, num_threads=n_threads, schedule="static"):
-        for i in range(m):
-            found = codes[f, rows[i]]
-            taken[f, i] = found
-            counts[f, found] += 1
+    cdef Codes p
+    p.is_wide, p.codes, p.d, p.n = sizeof(code) == 2, &codes[0, 0], codes.shape[0], codes.shape[1]
+    p.rows, p.m, p.taken, p.counts, p.n_counts = &rows[0], rows.shape[0], &taken[0, 0], &counts[0, 0], counts.shape[1]
+    p.together = max(1, PIECE_CODES // max(p.m, 1))
+    with nogil:
+        run(n_threads if p.m * p.d > FEW_CODES else 1, pieces_of(p.d, p.together), take_piece, &p)
+
+
+cdef void take_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Codes *p = <const Codes *> what
+    cdef int64_t f
+    for f in range(piece * p.together, min(p.d, (piece + 1) * p.together)):
+        if p.is_wide:
+            take_column(<const uint16_t *> p.codes + f * p.n, p.rows, p.m, <uint16_t *> p.taken + f * p.m,
+                        p.counts + f * p.n_counts)
+        else:
+            take_column(<const uint8_t *> p.codes + f * p.n, p.rows, p.m, <uint8_t *> p.taken + f * p.m,
+                        p.counts + f * p.n_counts)
+
+
+cdef inline void take_column(const code *codes, const int64_t *rows, int64_t m, code *taken,
+                             int64_t *counts) noexcept nogil:
+    cdef int64_t i
+    cdef code value
+    for i in range(m):
+        value = codes[rows[i]]
+        taken[i] = value
+        counts[value] += 1
 
 
 def read_columns(const real[:, :] X, const int64_t[::1] rows, int64_t first, float[:, ::1] out):
     """Copy columns of X, from ``first`` on, for some rows, rounded to float32, to ``out`` (columns, m)."""
-    if rows.shape[0]:
-        with nogil:
-            gather(X, rows, first, out.shape[0], &out[0, 0])
+    cdef Values p = values_of(X, rows)
+    with nogil:
+        read(&p, first, out.shape[0], &out[0, 0])
 
 
 def code_columns(const real[:, :] X, const int64_t[::1] rows, const float[::1] cuts, const int64_t[::1] start,
@@ -150,31 +274,49 @@ def code_columns(const real[:, :] X, const int64_t[::1] rows, const float[::1] c
     codes : OUT (d, m) how many cuts lie below the value; missing values have the bin after the last value's
     counts : OUT (d, bins) rows in each bin, zeros on entry
     """
-    cdef int64_t m = rows.shape[0], d = X.shape[1], g, c, f, i, low, n, half
-    cdef int64_t together = max(FEWEST_COLUMNS, min(<int64_t> COLUMNS, COLUMNS_BYTES // (4 * max(m, 1))))
-    cdef float[:, ::1] columns = np.empty((n_threads, together * max(m, 1)), dtype=np.float32)
-    cdef const float *own
-    cdef float *block
+    cdef Values p = values_of(X, rows)
+    p.together = columns_together(p.m)
+    n_threads = n_threads if p.m * p.d > FEW_VALUES else 1
+    cdef float[:, ::1] block = np.empty((n_threads, p.together * max(p.m, 1)), dtype=np.float32)
+    p.block, p.cuts, p.start = &block[0, 0], &cuts[0], &start[0]
+    p.has_wide_codes, p.codes = sizeof(code) == 2, &codes[0, 0]
+    p.counts, p.n_counts = &counts[0, 0], counts.shape[1]
+    with nogil:
+        run(n_threads, pieces_of(p.d, p.together), code_piece, &p)
+
+
+cdef void code_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Values *p = <const Values *> what
+    cdef int64_t first = piece * p.together, n = min(p.together, p.d - first), m = p.m, f, c
+    cdef float *block = p.block + thread * p.together * m
+    read(p, first, n, block)
+    for c in range(n):
+        f = first + c
+        if p.has_wide_codes:
+            code_column(block + c * m, m, p.cuts + p.start[f], p.start[f + 1] - p.start[f],
+                        <uint16_t *> p.codes + f * m, p.counts + f * p.n_counts)
+        else:
+            code_column(block + c * m, m, p.cuts + p.start[f], p.start[f + 1] - p.start[f],
+                        <uint8_t *> p.codes + f * m, p.counts + f * p.n_counts)
+
+
+cdef inline void code_column(const float *column, int64_t m, const float *cuts, int64_t n_cuts, code *codes,
+                             int64_t *counts) noexcept nogil:
+    cdef int64_t i, low, n, half
     cdef float x
-    for g in prange((d + together - 1) // together if m else 0, nogil=True, num_threads=n_threads, schedule="dynamic"):
-        block = &columns[threadid(), 0]
-        gather(X, rows, g * together, min(together, d - g * together), block)
-        for c in range(min(together, d - g * together)):
-            f = g * together + c
-            own = &cuts[0] + start[f]
-            for i in range(m):
-                x = block[c * m + i]
-                low = 0
-                n = start[f + 1] - start[f]
-                if x != x:
-                    low = n + 1
-                    n = 0
-                while n > 0:  # without branches on the values, which would be mispredicted
-                    half = (n + 1) // 2
-                    low = low + (own[low + half - 1] < x) * half
-                    n = n - half
-                codes[f, i] = <code> low
-                counts[f, low] += 1
+    for i in range(m):
+        x = column[i]
+        low = 0
+        n = n_cuts
+        if x != x:
+            low = n + 1
+            n = 0
+        while n > 0:  # without branches on the values, which would be mispredicted
+            half = (n + 1) // 2
+            low = low + (cuts[low + half - 1] < x) * half
+            n = n - half
+        codes[i] = <code> low
+        counts[low] += 1
 
 
 cdef int64_t emit_sorted(uint64_t *keys, int64_t n, double default_weight, const double *weight, double least,
@@ -258,18 +400,30 @@ def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1]
     thresholds : OUT (c, m) midpoints between neighbouring distinct values
     n_cuts, n_missing : OUT (c,) thresholds and missing values of each column
     """
-    cdef int64_t m = rows.shape[0], c
+    cdef Values p = values_of(X, rows)
     cdef int64_t[::1] default_at = np.empty(columns.shape[0], dtype=np.int64)
-    cdef uint64_t[:, ::1] scratch = np.empty((n_threads, 2 * max(m, 1)), dtype=np.uint64)
-    cdef float[:, ::1] column = np.empty((n_threads, max(m, 1)), dtype=np.float32)
-    cdef uint64_t *keys
-    for c in prange(columns.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic"):
-        keys = &scratch[threadid(), 0]
-        gather(X, rows, columns[c], 1, &column[threadid(), 0])
-        fill_keys(&column[threadid(), 0], m, keys)
+    p.d, p.together, p.keys_size = columns.shape[0], max(1, PIECE_SORTED // max(p.m, 1)), 2 * max(p.m, 1)
+    n_threads = n_threads if p.m * p.d > FEW_SORTED else 1
+    cdef uint64_t[:, ::1] keys = np.empty((n_threads, p.keys_size), dtype=np.uint64)
+    cdef float[:, ::1] block = np.empty((n_threads, max(p.m, 1)), dtype=np.float32)
+    p.keys, p.block, p.columns, p.weight, p.least = &keys[0, 0], &block[0, 0], &columns[0], &weight[0], least
+    p.order, p.thresholds, p.n_cuts, p.missing = &order[0, 0], &thresholds[0, 0], &n_cuts[0], &n_missing[0]
+    p.default_at = &default_at[0]
+    with nogil:
+        run(n_threads, pieces_of(p.d, p.together), sort_piece, &p)
+
+
+cdef void sort_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Values *p = <const Values *> what
+    cdef int64_t m = p.m, c
+    cdef uint64_t *keys = p.keys + thread * p.keys_size
+    cdef float *column = p.block + thread * m
+    for c in range(piece * p.together, min(p.d, (piece + 1) * p.together)):
+        read(p, p.columns[c], 1, column)
+        fill_keys(column, m, keys)
         pmb_sort_keys(keys, keys + m, m)
-        n_cuts[c] = emit_sorted(keys, m, -1, &weight[0], least, &order[c, 0], &thresholds[c, 0], &n_missing[c],
-                                &default_at[c])
+        p.n_cuts[c] = emit_sorted(keys, m, -1, p.weight, p.least, p.order + c * m, p.thresholds + c * m,
+                                  p.missing + c, p.default_at + c)
 
 
 def sort_sparse_columns(const int64_t[::1] indptr, const int32_t[::1] indices, const float[::1] data,
@@ -288,28 +442,46 @@ def sort_sparse_columns(const int64_t[::1] indptr, const int32_t[::1] indices, c
     default_at : OUT (d,) number of entries below zero, or -1 when every row is stored
     bad : OUT (d,) first row with an infinite value, or -1
     """
-    cdef int64_t d = indptr.shape[0] - 1, f, j, start, n, widest = 1, n_rows = weight.shape[0]
-    cdef double total = 0, listed
-    for j in range(n_rows):
-        total += weight[j]
-    for f in range(d):
+    cdef Values p
+    cdef int64_t f, j, widest = 1, n_entries = indices.shape[0]
+    p.m, p.d, p.total_weight = weight.shape[0], indptr.shape[0] - 1, 0
+    for j in range(p.m):
+        p.total_weight += weight[j]
+    for f in range(p.d):
         widest = max(widest, indptr[f + 1] - indptr[f])
-    cdef uint64_t[:, ::1] scratch = np.empty((n_threads, 2 * widest), dtype=np.uint64)
-    cdef uint64_t *keys
-    for f in prange(d, nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=16):
-        keys = &scratch[threadid(), 0]
-        start = indptr[f]
-        n = indptr[f + 1] - start
-        bad[f] = -1
+    p.together = max(1, min(<int64_t> SPARSE_COLUMNS, PIECE_SORTED * p.d // max(n_entries, 1)))
+    n_threads = n_threads if n_entries + p.d > FEW_SORTED else 1
+    p.keys_size = 2 * widest
+    cdef uint64_t[:, ::1] keys = np.empty((n_threads, p.keys_size), dtype=np.uint64)
+    p.keys, p.indptr, p.indices, p.data, p.weight = &keys[0, 0], &indptr[0], &indices[0], &data[0], &weight[0]
+    p.least, p.order, p.thresholds, p.n_cuts, p.missing = least, &order[0], &thresholds[0], &n_cuts[0], &n_missing[0]
+    p.default_at, p.bad = &default_at[0], &bad[0]
+    with nogil:
+        run(n_threads, pieces_of(p.d, p.together), sort_sparse_piece, &p)
+
+
+cdef void sort_sparse_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Values *p = <const Values *> what
+    cdef int64_t f, j, start, n
+    cdef const int32_t *rows
+    cdef const float *column
+    cdef uint64_t *keys = p.keys + thread * p.keys_size
+    cdef double listed
+    for f in range(piece * p.together, min(p.d, (piece + 1) * p.together)):
+        start = p.indptr[f]
+        n = p.indptr[f + 1] - start
+        rows = p.indices + start
+        column = p.data + start
+        p.bad[f] = -1
         listed = 0
         for j in range(n):
-            listed = listed + weight[indices[start + j]]
-            keys[j] = pmb_key(data[start + j], <uint32_t> indices[start + j])
-            if data[start + j] == INFINITY or data[start + j] == -INFINITY:
-                bad[f] = indices[start + j]
+            listed = listed + p.weight[rows[j]]
+            keys[j] = pmb_key(column[j], <uint32_t> rows[j])
+            if column[j] == INFINITY or column[j] == -INFINITY:
+                p.bad[f] = rows[j]
         pmb_sort_keys(keys, keys + n, n)
-        n_cuts[f] = emit_sorted(keys, n, max(total - listed, 0) if n < n_rows else -1, &weight[0], least,
-                                &order[start] if n else NULL, &thresholds[start + f], &n_missing[f], &default_at[f])
+        p.n_cuts[f] = emit_sorted(keys, n, max(p.total_weight - listed, 0) if n < p.m else -1, p.weight, p.least,
+                                  p.order + start, p.thresholds + start + f, p.missing + f, p.default_at + f)
 
 
 def pack_tiles(const uint8_t[:, ::1] codes, const int32_t[::1] slot_column, const int32_t[::1] slot_stride,
@@ -323,16 +495,28 @@ def pack_tiles(const uint8_t[:, ::1] codes, const int32_t[::1] slot_column, cons
     byte_ptr : IN (4 * t + 1,) slots of each byte
     tiles : OUT (t, m, 4), zero on entry
     """
-    cdef int64_t g, k, i, s, m = codes.shape[1]
-    cdef int64_t column
+    cdef Codes p
+    cdef int64_t n_codes = codes.shape[1] * slot_column.shape[0]
+    p.codes, p.m, p.d, p.tiles = &codes[0, 0], codes.shape[1], tiles.shape[0], &tiles[0, 0, 0]
+    p.slot_column, p.slot_stride, p.byte_ptr = &slot_column[0], &slot_stride[0], &byte_ptr[0]
+    p.together = max(1, PIECE_CODES * p.d // max(n_codes, 1))
+    with nogil:
+        run(n_threads if n_codes > FEW_CODES else 1, pieces_of(p.d, p.together), pack_piece, &p)
+
+
+cdef void pack_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Codes *p = <const Codes *> what
+    cdef int64_t byte, i, s, m = p.m
+    cdef const uint8_t *column
+    cdef uint8_t *to
     cdef int stride
-    for g in prange(tiles.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic"):
-        for k in range(4):
-            for s in range(byte_ptr[4 * g + k], byte_ptr[4 * g + k + 1]):
-                column = slot_column[s]
-                stride = slot_stride[s]
-                for i in range(m):
-                    tiles[g, i, k] = <uint8_t> (tiles[g, i, k] + codes[column, i] * stride)
+    for byte in range(4 * piece * p.together, 4 * min(p.d, (piece + 1) * p.together)):
+        to = p.tiles + byte // 4 * m * 4 + byte % 4
+        for s in range(p.byte_ptr[byte], p.byte_ptr[byte + 1]):
+            column = <const uint8_t *> p.codes + p.slot_column[s] * m
+            stride = p.slot_stride[s]
+            for i in range(m):
+                to[4 * i] = <uint8_t> (to[4 * i] + column[i] * stride)
 
 
 def list_others(const uint8_t[:, ::1] codes, const int64_t[::1] columns, const int32_t[::1] mode,
@@ -345,15 +529,29 @@ def list_others(const uint8_t[:, ::1] codes, const int64_t[::1] columns, const i
     ptr : IN (s + 1,) where each column's list starts
     rows, out : OUT (ptr[s],)
     """
+    cdef Codes p
+    p.codes, p.m, p.d, p.columns = &codes[0, 0], codes.shape[1], columns.shape[0], &columns[0]
+    p.mode, p.ptr, p.listed, p.listed_codes = &mode[0], &ptr[0], &rows[0], &out[0]
+    p.together = max(1, PIECE_CODES // max(p.m, 1))
+    with nogil:
+        run(n_threads if p.m * p.d > FEW_CODES else 1, pieces_of(p.d, p.together), list_piece, &p)
+
+
+cdef void list_piece(void *what, int64_t piece, int thread) noexcept nogil:
+    cdef const Codes *p = <const Codes *> what
     cdef int64_t s, i, at, stop
     cdef const uint8_t *column
-    for s in prange(columns.shape[0], nogil=True, num_threads=n_threads, schedule="dynamic", chunksize=8):
-        column = &codes[columns[s], 0]
-        at = ptr[s]
-        stop = ptr[s + 1]
+    cdef int32_t *rows = p.listed
+    cdef uint8_t *out = p.listed_codes
+    cdef int mode
+    for s in range(piece * p.together, min(p.d, (piece + 1) * p.together)):
+        column = <const uint8_t *> p.codes + p.columns[s] * p.m
+        mode = p.mode[s]
+        at = p.ptr[s]
+        stop = p.ptr[s + 1]
         i = 0
         while at < stop:  # written always, kept or overwritten: a branch on the code would be mispredicted
             rows[at] = <int32_t> i
             out[at] = column[i]
-            at = at + (column[i] != mode[s])
+            at = at + (column[i] != mode)
             i = i + 1

@@ -23,22 +23,9 @@ cdef extern from *:
     #else
     #define PMB_COMPILER "unknown"
     #endif
-    #ifdef _OPENMP
-    #include <omp.h>
-    #define PMB_OPENMP _OPENMP
-    #define PMB_MAX_THREADS() omp_get_max_threads()
-    #define PMB_PROCESSORS() omp_get_num_procs()
-    #else
-    #define PMB_OPENMP 0
-    #define PMB_MAX_THREADS() 1
-    #define PMB_PROCESSORS() 1
-    #endif
     #define PMB_INSTRUCTIONS (PMB_HAS_512 ? "AVX-512" : PMB_HAS_256 ? "AVX2" : "baseline")
     """
     const char *PMB_COMPILER
-    long PMB_OPENMP
-    int PMB_MAX_THREADS()
-    int PMB_PROCESSORS()
     const char *PMB_INSTRUCTIONS
 
 cdef extern from "elementary.h" nogil:
@@ -71,18 +58,13 @@ cdef apply(void (*function)(const double *, double *, int64_t) noexcept nogil, v
 
 
 def build():
-    """The compiler of the kernels, and the date of its OpenMP version or 0."""
-    return PMB_COMPILER.decode("ascii", "replace"), PMB_OPENMP
+    """The compiler of the kernels."""
+    return PMB_COMPILER.decode("ascii", "replace")
 
 
 def instructions():
     """Which clone of each kernel runs here: AVX-512, AVX2, or the baseline of this architecture."""
     return PMB_INSTRUCTIONS.decode("ascii")
-
-
-def openmp_threads():
-    """OpenMP's number of threads for the calling thread, which outside limits may lower, and of processors."""
-    return PMB_MAX_THREADS(), PMB_PROCESSORS()
 
 
 def exp(values, out=None):

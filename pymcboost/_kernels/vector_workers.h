@@ -179,7 +179,7 @@ PMB_STATIC void pmb_vt_scan_piece(void *what, int64_t t, int thread) {
     pmb_vt_scan_sent(batch->w, batch->w->tasks + batch->first_task + t, batch->w->scratch + thread);
 }
 
-PMB_STATIC void pmb_vt_part_piece(void *what, int64_t t, int thread) {
+PMB_STATIC void pmb_vt_part_batch_node(void *what, int64_t t, int thread) {
     const pmb_vt_batch *batch = what;
     pmb_vt_state *w = batch->w;
     (void)thread;
@@ -232,7 +232,7 @@ PMB_STATIC void pmb_vt_split_batch(pmb_grower *g, const int32_t *nodes, int32_t 
         pmb_vt_add_children(w, nodes[j]);
     }
     int threads = rows * pmb_vt_row_work(w) > PMB_VT_SHARED_WORK ? w->options.threads : 1;
-    w->threads->run(threads, n_nodes, pmb_vt_part_piece, &batch);
+    w->threads->run(threads, n_nodes, pmb_vt_part_batch_node, &batch);
     if (last) return;
     w->threads->run(threads, 2 * n_nodes, pmb_vt_prepare_piece, &batch);
     pmb_vt_split_of_all(w, 2 * n_nodes, threads);

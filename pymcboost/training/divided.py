@@ -21,7 +21,7 @@ from pymcboost.model.categories import (
 from pymcboost.model.columns import names_of
 from pymcboost.model.missing import with_missing
 from pymcboost.model.rows import is_lists_of_labels, joined, own_labels, positions
-from pymcboost.threads import available_cpus, counted, resolve_n_jobs, startable
+from pymcboost.threads import available_cpus, counted, limited, resolve_n_jobs
 from pymcboost.training.inputs import weights_of_classes, weights_of_rows
 from pymcboost.training.labels import joined_labels
 
@@ -284,7 +284,7 @@ def categories_of(workers, name, categories):
 def threads_of(n_jobs, workers):
     """Number of threads of this worker; the default is an equal share of the machine's cores."""
     if n_jobs is None:
-        return startable(max(1, available_cpus() // workers.beside))
+        return limited(max(1, available_cpus() // workers.beside))
     return resolve_n_jobs(n_jobs)
 
 
