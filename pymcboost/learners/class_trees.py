@@ -34,15 +34,14 @@ def bounds_for(data, min_samples_leaf, h_is_weight):
     return bool(is_counted), is_bounded
 
 
-def together(data, counted, max_leaves):
+def n_trees_together(data, counted, max_leaves):
     """Number of trees that workers grow together. It depends only on numbers that all workers know."""
     words = cell_words_of(counted)
-    pooled = max_leaves if data.histogram_bytes(words) * max_leaves <= POOL_BYTES else 1
-    each = (
-        data.histogram_bytes(words) * (pooled + 2)
-        + (4 + 16 * words) * data.total_rows / data.comm.size
-    )
-    return max(1, min(TOGETHER, int(STEP_BYTES / each)))
+    histogram_bytes = data.histogram_bytes(words)
+    n_pooled = max_leaves if histogram_bytes * max_leaves <= POOL_BYTES else 1
+    row_bytes = (4 + 16 * words) * data.total_rows / data.comm.size
+    tree_bytes = histogram_bytes * (n_pooled + 2) + row_bytes
+    return max(1, min(TOGETHER, int(STEP_BYTES / tree_bytes)))
 
 
 class ClassTrees:
@@ -123,7 +122,8 @@ class ClassTrees:
         self._loss_units = units_in_parts(LARGEST_LOSS * heaviest, data.total_rows)
         self._step = {}
         if data.comm.size > 1:
-            self._step = {"comm": data.comm, "together": together(data, counted, max_leaves)}
+            n_together = n_trees_together(data, counted, max_leaves)
+            self._step = {"comm": data.comm, "together": n_together}
         K = data.n_classes
         m = data.n_rows
         self.F, self.S = data.zeros((K, m), np.float64), data.zeros((K, m), data.dtype)

@@ -8,7 +8,7 @@ from pymcboost._kernels import classwise_trees as _trees
 from pymcboost._kernels.exact import units_of
 from pymcboost.data.rows import TIE
 from pymcboost.data.tree_data import Grown, Quantiser
-from pymcboost.learners.class_trees import together
+from pymcboost.learners.class_trees import n_trees_together
 from pymcboost.learners.levels import least_levels
 
 
@@ -189,7 +189,7 @@ class SharedTree(_EdgeTrees):
         if data.comm.size > 1:
             self._workers = {
                 "comm": data.comm,
-                "together": together(data, counts_for(data), max_leaves),
+                "together": n_trees_together(data, counts_for(data), max_leaves),
             }
 
     def _grower_options(self):

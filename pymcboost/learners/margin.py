@@ -151,7 +151,7 @@ class MarginTrees:
         """
         data = self.data
         units = self._units
-        K = self.data.n_classes
+        K = data.n_classes
         g_of = self._z
         h_of = self._z**2
         weight = weight[None, :]

@@ -46,7 +46,7 @@ class ClassWeights(Integers):
         ties. A row's class has the integer of its weight, so that no split of a pure node has a gain.
         """
         data = self.data
-        K = self.data.n_classes
+        K = data.n_classes
         mean = data.total_weight / data.total_rows
         scale = mean * scale_of(data.total_rows, mean * self.weight.sum(), mean * self.weight.max())
         integers = self._quantise(

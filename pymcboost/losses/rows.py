@@ -177,7 +177,7 @@ class Rows(Integers):
 
     def _weigh(self):
         data = self.data
-        n = self.data.total_rows
+        n = data.total_rows
         least, largest = _range_of(data.comm, data.weight)
         self.uniform = least == largest
         self.weight = data.weight[:0] if self.uniform else data.weight
