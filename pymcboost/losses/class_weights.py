@@ -36,7 +36,7 @@ class ClassWeights(Integers):
         self.gradient[np.arange(data.n_rows), data.y] = 1.0
 
     def least(self, weight):
-        """No bound: a leaf needs one row."""
+        """Smallest count of a leaf: one row, whatever its weight."""
         return 1
 
     def integers(self, key=None):
