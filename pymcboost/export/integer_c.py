@@ -200,7 +200,7 @@ def _words(packed, widths, bits_of_floats):
     goes_left = " || (v == INT32_MAX && NAME_bits(NAME_split, bit + SPLITBITS - 1, 1))"
     return {
         "TREES": packed.n_trees,
-        "LEAST": packed.least,
+        "LEAST": packed.smallest_size,
         " SIZES": " + NAME_bits(NAME_size, t * SIZEBITS, SIZEBITS)" if widths["size"] else "",
         "SIZEBITS": widths["size"],
         "SPLITBITS": widths["split"],
@@ -212,7 +212,7 @@ def _words(packed, widths, bits_of_floats):
         "CLASSBITS": widths["class"],
         "MISSING": goes_left if missing and bits_of_floats else "",
         "READ": "NAME_key(x[NAME_feature[f]])" if bits_of_floats else "x[NAME_feature[f]]",
-        "ADD": ADD_ONE.replace("CLASSOF", class_of) if packed.own else ADD_ALL,
+        "ADD": ADD_ONE.replace("CLASSOF", class_of) if packed.has_classes else ADD_ALL,
     }
 
 
