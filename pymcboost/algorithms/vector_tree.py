@@ -6,7 +6,7 @@ Problem
 Round
     G = negative gradient (m, K). The tree grows best-first by the split with the largest
     sum_k (G_Lk^2 / n_L + G_Rk^2 / n_R - G_Tk^2 / n_T), over a fresh random share of the features at every node.
-    Leaf vectors are damped Newton steps; with the diagonal of softmax's Hessian alone, they are
+    Leaf vectors are damped Newton steps; with only the diagonal of softmax's Hessian, they are
     (K-1)/K sum g_k / sum p_k (1 - p_k) minus their mean. F += learning_rate * vector.
 
 MCBoost shares one weak learner among all classes and gives it one coefficient per class; this is the same for trees.

@@ -194,7 +194,7 @@ class LinearBuilder:
                 coef[k, features] += column[k] * w
             intercept += column * b
         if columns is not None:
-            # Rounded to float32 here, because there may be millions of columns, of which few are nonzero. A scale needs
+            # Rounded to float32 here, because there may be millions of columns, although few are nonzero. A scale needs
             # double precision.
             coef_of_columns = coef
             coef = np.zeros(self._shape, dtype=np.float32 if self._scale is None else np.float64)

@@ -43,9 +43,9 @@ def _called(kernel, X, Z):
     values = np.asarray(returned)
     shape = (len(X), len(Z))
     if values.dtype.kind not in "biuf":
-        kind = type(returned).__name__ if values.dtype.kind == "O" else values.dtype
+        shown = type(returned).__name__ if values.dtype.kind == "O" else values.dtype
         raise ValueError(
-            f"the callable kernel must return an array of real numbers, but it returned {kind}"
+            f"the callable kernel must return an array of real numbers, but it returned {shown}"
         )
     if values.shape != shape:
         raise ValueError(

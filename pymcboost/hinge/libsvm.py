@@ -65,6 +65,7 @@ class _Worker:
         _thread.start_new_thread(self._run, ())
 
     def _run(self):
+        """Do one task after the other, until the worker is abandoned."""
         while not self.is_left:
             self._has_task.acquire()
             work, arguments, results, done = self._task

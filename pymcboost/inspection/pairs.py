@@ -92,12 +92,7 @@ def interactions(
     n_threads = resolve_n_jobs(n_jobs)
     X = shapley.checked(model, X, background, task="interactions")
     used, compact = model.ensemble.compact()
-    if only_used:
-        features = used
-        column = np.arange(len(used))
-    else:
-        features = np.arange(model.n_features_in_)
-        column = used
+    features, column = shapley.features_and_columns(model, used, only_used)
     n = len(features)
     shapley.check_memory("interactions", (X.shape[0], n, n, model.n_classes_))
     values = np.zeros((X.shape[0], n, n, model.n_classes_))

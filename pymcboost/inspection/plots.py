@@ -17,7 +17,7 @@ from pymcboost.threads import counted
 COLOURS = 10
 # Number of levels of a category that are drawn by default.
 LEVELS = 20
-# Maximum number of leaves for which a plot is readable.
+# Maximum number of leaves of a readable plot.
 MOST_LEAVES = 64
 
 

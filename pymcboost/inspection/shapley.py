@@ -114,13 +114,7 @@ def of_rows(model, X, background, only_used, n_threads):
     """Compute `Contributions` for checked rows."""
     ensemble = model.ensemble
     used, compact = ensemble.compact()
-    # The features of the result, and the positions of the used features among them.
-    if only_used:
-        features = used
-        column = np.arange(len(used))
-    else:
-        features = np.arange(model.n_features_in_)
-        column = used
+    features, column = features_and_columns(model, used, only_used)
     check_memory("contributions", (X.shape[0], len(features), model.n_classes_))
     values = np.empty((X.shape[0], len(features), model.n_classes_))
     if background is not None and ensemble.additive:
@@ -132,6 +126,13 @@ def of_rows(model, X, background, only_used, n_threads):
     for rows, xt in covers.blocks(X, used, compact):
         trees.add(xt, column, values[rows], n_threads, fresh=True)
     return Contributions(values, base, features)
+
+
+def features_and_columns(model, used, only_used):
+    """Features of the result, and the positions of the used features among them."""
+    if only_used:
+        return used, np.arange(len(used))
+    return np.arange(model.n_features_in_), used
 
 
 def _checked_background(model, background, n_threads):

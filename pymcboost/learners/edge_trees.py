@@ -102,6 +102,7 @@ class _EdgeTrees:
         self._unit = float(max(data.weight_ends[0], 1e-9 * (data.total_weight / data.total_rows)))
 
     def _new_grower(self, gini):
+        """Create a kernel that splits trees by their edges, or by the Gini impurity."""
         max_leaves, max_depth, n_threads, min_share = self._limits
         return _trees.Grower(
             self.data.tiles,
@@ -127,6 +128,7 @@ class _EdgeTrees:
         return {}
 
     def _grow(self, gradient):
+        """Grow the trees of all columns; by the Gini impurity if no root has a split with an edge."""
         units = self._units
         arguments = (
             gradient,

@@ -3,7 +3,7 @@
 What a loss says
     value(F, y)       loss of every row, from scores F (m, K) and classes y (m,): (m,)
     gradient(F, y)    its negative gradient: (m, K)
-    curvature(F, y)   second derivatives by each score alone, (m, K), or None
+    curvature(F, y)   diagonal second derivatives, (m, K), or None
     leaf_steps(...)   steps that the rows of a leaf ask for
     link              how scores become probabilities
 

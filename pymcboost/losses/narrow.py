@@ -37,7 +37,6 @@ class NarrowRows(Rows):
     def __init__(self, loss, data, n_threads):
         Integers.__init__(self, data, n_threads, rows=0)
         self.loss = loss
-        self.link = loss.link
         self.shift_invariant = loss.shift_invariant
         self.lanes = LANES
         self.curvature = None

@@ -163,7 +163,6 @@ class Rows(Integers):
     def __init__(self, loss, data, n_threads):
         super().__init__(data, n_threads)
         self.loss = loss
-        self.link = loss.link
         self.shift_invariant = loss.shift_invariant
         self.curvature = None
         self.summed = True

@@ -298,7 +298,7 @@ class TreesBuilder(_Builder):
             self._add_numbered(sets, n_splits)
 
     def _append(self, n, end, ends, feature, threshold, nan_left, right, leaf, cls, base):
-        """Append n trees; ``ends`` are the ends of their splits, the last of which is ``end``."""
+        """Append n trees; ``ends`` are the ends of their splits, and ``end`` is the last one."""
         t = self._n
         begin = int(self._offset[self._n])
         # A single test, because usually there is room: eight calls would take a tenth of a small round.

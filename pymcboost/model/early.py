@@ -235,7 +235,7 @@ class EarlyExit:
         return int(class_index[0])
 
     def _with_bounds(self, checkpoints, values):
-        """Add bounds for every other checkpoint, as many as fit into the file."""
+        """Add bounds for every other checkpoint, the last ones if not all fit into the file."""
         k = self.ensemble.n_classes
         values = rounded_up(every_other(values)[:, ~np.eye(k, dtype=bool)])
         file_bytes = len(self._changed(**dict.fromkeys(EARLY)).to_bytes())
@@ -334,11 +334,11 @@ def checkpoints(ends, n):
     These are ends of rounds before the last of n learners: at least `STEP` learners apart, and at most `MOST` of them.
     """
     step = STEP * max(1, math.ceil(n / (STEP * MOST)))
-    places = [0]
+    numbers = [0]
     for end in ends.tolist():
-        if places[-1] + step <= end < n:
-            places.append(end)
-    return np.array(places[1:], dtype=np.int64)
+        if numbers[-1] + step <= end < n:
+            numbers.append(end)
+    return np.array(numbers[1:], dtype=np.int64)
 
 
 def bounds(ensemble, checkpoints):

@@ -96,10 +96,10 @@ def check(data, name="model"):
 def _refusal(scorer, name):
     """Error that says what is wrong with a file, and where."""
     message, section, byte, value, expected = scorer.problem()
-    place = f"section {section}, byte {byte}" if section else f"byte {byte}"
+    details = f"section {section}, byte {byte}" if section else f"byte {byte}"
     if value is not None:
-        place += f"; found {value}, the limit or expected number is {expected}"
-    return ModelFormatError(f"{name}: {message} ({place})", scorer.status)
+        details += f"; found {value}, the limit or expected number is {expected}"
+    return ModelFormatError(f"{name}: {message} ({details})", scorer.status)
 
 
 def _other_model(head, name, scorer):

@@ -49,6 +49,7 @@ class _Large:
         self._thread_pools = ThreadpoolController()
 
     def _minimise(self, value_and_slopes, slope):
+        """Minimize a function of w (K,) within the bounds, starting at 0, to this slope."""
         from scipy.optimize import minimize
 
         # The sums of SciPy must not depend on the number of threads.

@@ -31,7 +31,6 @@ class PairWeights:
 
     def __init__(self, loss, data, nu, cap=LARGEST_COEFFICIENT, n_threads=1, dtype=np.float64):
         self._terms = loss.terms
-        self.link = loss.link
         self.data = data
         self.nu = nu
         self.cap = cap

@@ -55,6 +55,12 @@ class ClassicBooster(PaperBooster):
 
     gini = True
     link = "softmax2"
+    # Whether the last weak learner made no mistakes, in algorithms that end then.
+    finished = False
+
+    def why_ended(self):
+        """Say why there is no further round; without mistakes, it would repeat the last one."""
+        return NO_MISTAKES if self.finished else super().why_ended()
 
     def resampled(self, learner, constants=False):
         """Return the learner or, with ``subsample``, a wrapper that draws its rows."""
@@ -111,6 +117,18 @@ class ClassicBooster(PaperBooster):
             n_threads=self.n_threads,
             min_share=p.min_weight_fraction_split,
         )
+
+    def vector_trees_memory(self):
+        """Memory of the learner of `vector_trees`: the weights of the rows, and a tree."""
+        data = self.data
+        tree = memory.vectors(
+            data,
+            data.n_classes,
+            self.params.max_leaf_nodes,
+            n_drawn=len(data.columns.column),
+            n_threads=self.n_threads,
+        )
+        return [memory.rows(data, scores=False), tree]
 
     def add_vector_tree(self, tree, value):
         """Add a round with one tree of `vector_trees` and the values of the classes in its leaves (n_leaves, K)."""

@@ -24,12 +24,7 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
-from pymcboost.algorithms.papers._classic import (
-    FOR_STUMPS,
-    NO_MISTAKES,
-    ClassicBooster,
-    DrawingClassifier,
-)
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicBooster, DrawingClassifier
 from pymcboost.learners import EveryStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.solvers.roots import common_step
@@ -97,14 +92,7 @@ class AdaBoostM2(ClassicBooster):
         scores = memory.outputs(data, K, 5 * 8)
         if self.stumps:
             return [scores, memory.weights(data, K), memory.edges(data, K, of_splits=3 * K)]
-        tree = memory.vectors(
-            data,
-            K,
-            self.params.max_leaf_nodes,
-            n_drawn=len(data.columns.column),
-            n_threads=self.n_threads,
-        )
-        return [scores, memory.rows(data, scores=False), tree]
+        return [scores, *self.vector_trees_memory()]
 
     def prepare(self, previous):
         """Create a learner of sets of plausible classes."""
@@ -123,10 +111,6 @@ class AdaBoostM2(ClassicBooster):
         self.F = np.zeros((self.data.n_rows, self.data.n_classes))
         if scores is not None:
             self.F[...] = scores
-
-    def why_ended(self):
-        """Say why there is no further round: a learner without mistakes, or none that is better than chance."""
-        return NO_MISTAKES if self.finished else self.ends_when
 
     def mislabel_weights(self):
         """Weights w (m, K) up to a factor, 0 for the true classes."""

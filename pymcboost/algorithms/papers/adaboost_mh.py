@@ -20,7 +20,6 @@ import numpy as np
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelScoring, ManyLabels
 from pymcboost.algorithms.papers._classic import (
-    NO_MISTAKES,
     ClassicBooster,
     DrawingClassifier,
     one_vs_rest_temperature,
@@ -89,9 +88,9 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         """Refuse a model with other weak learners or another loss, also multi-class instead of multi-label."""
         super().check_previous(previous)
         if previous.model.link != self.link:
-            kind = "one class per row" if self.multilabel else self.labels_are_for
+            labels = "one class per row" if self.multilabel else self.labels_are_for
             raise ValueError(
-                f"{previous.source}: the existing model is for {kind}, but y is not; give y in "
+                f"{previous.source}: the existing model is for {labels}, but y is not; give y in "
                 "the same form, or train a new model"
             )
 
@@ -137,10 +136,6 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         if scores is not None and self.score_scale != 1:
             scores = scores / self.score_scale
         self.loss.start(scores)
-
-    def why_ended(self):
-        """Say why there is no further round: without mistakes, weights no longer change relative to each other."""
-        return NO_MISTAKES if self.finished else super().why_ended()
 
     def round(self):
         """Find one stump, for or against each class, or a tree for each class; all share one coefficient."""

@@ -13,12 +13,7 @@ Paper: J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Algorithm 
 import numpy as np
 
 from pymcboost.algorithms._binary import FIRST_STUMP
-from pymcboost.algorithms.papers._classic import (
-    FOR_STUMPS,
-    NO_MISTAKES,
-    ClassicBooster,
-    DrawingClassifier,
-)
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicBooster, DrawingClassifier
 from pymcboost.learners import ClassStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT
@@ -46,17 +41,9 @@ class SAMME(ClassicBooster):
                 memory.edges(data, K, 1),
                 memory.tables(data, K, 0, passing=2.2),
             ]
-        tree = memory.vectors(
-            data,
-            K,
-            self.params.max_leaf_nodes,
-            n_drawn=len(data.columns.column),
-            n_threads=self.n_threads,
-        )
         return [
             predicted,
-            memory.rows(data, scores=False),
-            tree,
+            *self.vector_trees_memory(),
             memory.tables(data, K, 0, passing=1.5),
         ]
 
@@ -76,10 +63,6 @@ class SAMME(ClassicBooster):
         self.margin = np.zeros(self.data.n_rows)
         if scores is not None:
             self.margin[...] = scores[np.arange(self.data.n_rows), self.data.y]
-
-    def why_ended(self):
-        """Say why there is no further round: a learner without mistakes, or none that is better than chance."""
-        return NO_MISTAKES if self.finished else self.ends_when
 
     @property
     def highest_error(self):
