@@ -169,7 +169,7 @@ class _EdgeTrees:
 class SharedTree(_EdgeTrees):
     """Binary classification trees shared by all classes: the tree of the class with the largest edge (eq. 10).
 
-    Their rows may be divided among workers, and their features categories.
+    Rows may be divided among workers, and features may be categorical.
 
     Parameters
     ----------
