@@ -19,23 +19,23 @@ FIRST_SPLIT = {
     "feature": "feature of the first split",
     "threshold": "threshold of the first split",
 }
-# For algorithms whose rounds of trees have no such values.
+# The same for algorithms whose rounds of trees have no such values.
 FIRST_STUMP = {
     "feature": "feature of the stump; not recorded for trees",
     "threshold": "threshold of the stump; not recorded for trees",
 }
 
 
-class _Sums:
+class _PiecesPlusInitial:
     """Scores in pieces, with the initial scores added."""
 
-    def __init__(self, scores, first, rows):
+    def __init__(self, scores, init_score, rows):
         self._scores = scores
-        self._first = first
+        self._init_score = init_score
         self._rows = rows
 
     def __getitem__(self, piece):
-        return self._scores[piece] + self._first[self._rows[piece]]
+        return self._scores[piece] + self._init_score[self._rows[piece]]
 
 
 @estimator
@@ -60,27 +60,28 @@ class BinaryBooster(Booster):
         return self.params.weak_learner == "stump"
 
     @property
-    def again(self):
+    def reads_scores(self):
         """Whether weights are ever computed from scores: from earlier rounds, or after `restart_every` rounds."""
-        n = self.n_estimators
-        return self.has_rounds or self.init_score is not None or n > (self.restart_every or n)
+        if self.has_rounds or self.init_score is not None:
+            return True
+        return bool(self.restart_every) and self.n_estimators > self.restart_every
 
     def layouts(self):
-        """See `Booster.layouts`; stumps can be merged into interval tables."""
+        """Layouts that the model file can have; stumps can be merged into interval tables."""
         return ("list", "interval") if self.stumps else ("list",)
 
-    def rows_for(self, kind, dataset, n_threads, **options):
-        """Create training data of this kind."""
+    def rows_for(self, data_class, dataset, n_threads, **options):
+        """Create training data of this class: `TrainingData`, `DividedData` or `TreeData`."""
         p = self.params
-        limits = {"max_bins": p.max_bins, "min_weight_fraction_leaf": p.min_weight_fraction_leaf}
-        return kind(
+        return data_class(
             dataset.X,
             dataset.codes,
             dataset.n_classes,
             dataset.weight,
+            max_bins=p.max_bins,
+            min_weight_fraction_leaf=p.min_weight_fraction_leaf,
             n_threads=n_threads,
             bins=dataset.bins,
-            **limits,
             **options,
         )
 
@@ -93,7 +94,9 @@ class BinaryBooster(Booster):
         if not is_large(self.data.n_classes):
             return super().scores()
         scores = ScoresInPieces(self.builder.current().column_scores, self.data.X, self.data.rows)
-        return scores if self.init_score is None else _Sums(scores, self.init_score, self.data.rows)
+        if self.init_score is None:
+            return scores
+        return _PiecesPlusInitial(scores, self.init_score, self.data.rows)
 
     def restart(self, scores):
         """Compute the weights for these scores, by class or by column of a code."""

@@ -30,12 +30,16 @@ class ManyLabels:
     params: Any
     name: str
     multilabel: bool
+    # What error messages call the data that multi-label parameters are for.
+    labels_are_for = "multi-label rows"
 
     @property
     def threshold(self):
-        """See `Booster.threshold`."""
-        p = self.params.decision_threshold
-        return score_of(p) if self.multilabel and p not in ("f1", 0.5) else None
+        """Score above which a label is assigned, if it is not 0."""
+        probability = self.params.decision_threshold
+        if self.multilabel and probability not in ("f1", 0.5):
+            return score_of(probability)
+        return None
 
     def check_labels(self):
         """Refuse options that are only for one class per row, or only for multi-label rows."""
@@ -55,5 +59,3 @@ class ManyLabels:
                 )
         # Thresholds come from the rows that would give a temperature, which multi-label models do not have.
         p.calibrate = "thresholds" if p.decision_threshold == "f1" else None
-
-    labels_are_for = "multi-label rows"

@@ -43,17 +43,17 @@ class EstimatorOfLosses(EnsembleClassifier):
 
     def _custom_loss(self):
         """The custom loss of the model, or of the next model; None if the loss is built in."""
+        loss = self.loss
         model = getattr(self, "model_", None)
-        if model is not None and model.has_probabilities:
-            return None
-        loss = (
-            (getattr(self, "_kept", None) or {}).get("loss", self.loss)
-            if model is not None
-            else self.loss
-        )
+        if model is not None:
+            if model.has_probabilities:
+                return None
+            kept = getattr(self, "_kept", None) or {}
+            loss = kept.get("loss", loss)
         return loss_of(loss) if callable(loss) or hasattr(loss, "gradient_hessian") else None
 
     def _refuse_function(self):
+        """Refuse a custom loss that is a plain function, which has no link."""
         loss = self._custom_loss()
         if loss is not None and not loss.gives_probabilities:
             raise AttributeError(
@@ -86,8 +86,8 @@ class EstimatorOfLosses(EnsembleClassifier):
         custom_loss = self._custom_loss()
         if custom_loss is None:
             return super().predict_proba(X, init_score=init_score, missing=missing)
-        X, first = self._checked(X, init_score, missing)
-        return custom_loss.probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **first))
+        X, initial = self._checked(X, init_score, missing)
+        return custom_loss.probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **initial))
 
     @with_link
     def predict_log_proba(
@@ -110,8 +110,9 @@ class EstimatorOfLosses(EnsembleClassifier):
         custom_loss = self._custom_loss()
         if custom_loss is None:
             return super().predict_log_proba(X, init_score=init_score, missing=missing)
-        X, first = self._checked(X, init_score, missing)
-        return custom_loss.log_probabilities(self.model_.raw_scores(X, n_jobs=self.n_jobs, **first))
+        X, initial = self._checked(X, init_score, missing)
+        scores = self.model_.raw_scores(X, n_jobs=self.n_jobs, **initial)
+        return custom_loss.log_probabilities(scores)
 
     @with_link
     def staged_predict_proba(self, X: Features) -> Iterator[NDArray[np.float64]]:

@@ -6,12 +6,12 @@ Round (no base class)
     for every class k, a tree on g = r_k - p_k and h = p_k (1 - p_k), grown best-first by
     G_L^2/H_L + G_R^2/H_R - G_T^2/H_T (logitboost, eq. 7; mart, eq. 8, has counts in place of H);
     F_k += learning_rate (K-1)/K (sum g / sum h) of the leaf.
-    With l2_regularization every H (but the counts) and every sum h of a leaf has it added.
+    l2_regularization is added to every H (except counts) and to every sum h of a leaf.
 Round (base class b)
     for every class k != b, a tree on g = (r_k - p_k) - (r_b - p_b) and h = p_b (1 - p_b) + p_k (1 - p_k) + 2 p_b p_k;
     v = learning_rate (sum g / sum h); F_k += v and F_b -= v. Every ``gap`` rounds all base classes (or the worst
-    ``n_candidates``) are tried, and the one with the smallest training loss is kept. The trees of (k, b) and (b, k) are
-    each other's negative, so that K (K-1) / 2 trees serve all of them.
+    ``n_candidates``) are tried, and the one with the smallest training loss is kept. The tree of (b, k) is the negative
+    of that of (k, b), so K (K-1) / 2 trees serve all pairs.
 
 Papers: P. Li, ABC-LogitBoost for multi-class classification / Robust LogitBoost and adaptive base class (ABC)
 LogitBoost; P. Li and W. Zhao, Fast ABC-Boost: a unified framework for selecting the base class in multi-class
@@ -24,7 +24,7 @@ import numpy as np
 
 from pymcboost._kernels.exact import PARTS
 from pymcboost.data.tree_data import Grown, TreeData
-from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, bounds_for, together
+from pymcboost.learners.class_trees import LARGEST_STEP, ClassTrees, bounds_for, n_trees_together
 from pymcboost.learners.draws import AUTO_FEATURES, leaves_of, share_of, share_of_features
 from pymcboost.learners.sampling import drawn_rows
 from pymcboost.model.builders import TreesBuilder
@@ -46,7 +46,8 @@ class ClassTreesBooster(Booster):
     # Whether gains are divided by weights instead of second derivatives.
     h_is_weight = False
     refits = True
-    takes_workers = takes_init_score = True
+    takes_workers = True
+    takes_init_score = True
     small_work = SMALL_TREE_WORK
     columns = {
         "missing": "mean over the rows of 1 minus the probability of the true class, before the round",
@@ -55,7 +56,6 @@ class ClassTreesBooster(Booster):
 
     def rows(self, dataset, n_threads, previous):
         """Create tree columns."""
-        categorical = () if self.categories is None else self.categories.feature
         return TreeData(
             dataset.X,
             dataset.codes,
@@ -63,46 +63,46 @@ class ClassTreesBooster(Booster):
             sample_weight=dataset.weight,
             max_bins=self.params.max_bins,
             n_threads=n_threads,
-            categorical=categorical,
+            categorical=() if self.categories is None else self.categories.feature,
             comm=self.workers,
             bins=dataset.bins,
             exact=True,
         )
 
     def new_builder(self):
-        """Trees with one number in each leaf."""
+        """Return a builder of trees with one number in each leaf."""
         return TreesBuilder(self.data.n_classes, self.data.n_features, categories=self.categories)
 
     @property
     def max_leaves(self):
         """Maximum number of leaves of a tree."""
-        max_leaf_nodes = self.params.max_leaf_nodes
-        auto = leaves_of(self.data.total_rows, ROWS_PER_LEAF, FEWEST_LEAVES, most=MOST_LEAVES)
-        return auto if max_leaf_nodes == "auto" else max_leaf_nodes
+        if self.params.max_leaf_nodes != "auto":
+            return self.params.max_leaf_nodes
+        return leaves_of(self.data.total_rows, ROWS_PER_LEAF, FEWEST_LEAVES, most=MOST_LEAVES)
 
     def memory(self):
-        """See `Booster.memory`: scores and probabilities, and a tree for every class."""
+        """Memory of the rounds: scores and probabilities, and a tree for every class."""
         return self._memory_of(self.data.n_classes if self.data.n_classes > 2 else 1)
 
-    def _memory_of(self, n_trees, sums=4):
-        p = self.params
+    def _memory_of(self, n_trees, n_sums=4):
+        """Memory for this number of trees, and for ``n_sums`` tables (chunks, K) of sums over chunks of rows."""
         data = self.data
-        K = self.data.n_classes
-        counted, _ = bounds_for(data, p.min_samples_leaf, self.h_is_weight)
+        K = data.n_classes
         size = (8 + data.dtype.itemsize) * data.n_rows * K
         scores = memory.Part(
             f"the scores of {data.n_rows} rows and {K} classes", size, memory.FEWER
         )
-        tables = memory.tables(data, K, sums * memory.chunks(data) / K)
-        grown = self.n_threads if data.comm.size == 1 else together(data, counted, self.max_leaves)
-        return [
-            scores,
-            tables,
-            *memory.trees(data, n_trees, self.max_leaves, n_grown=grown, counted=counted),
-        ]
+        tables = memory.tables(data, K, n_sums * memory.chunks(data) / K)
+        counted, _ = bounds_for(data, self.params.min_samples_leaf, self.h_is_weight)
+        if data.comm.size == 1:
+            n_grown = self.n_threads
+        else:
+            n_grown = n_trees_together(data, counted, self.max_leaves)
+        trees = memory.trees(data, n_trees, self.max_leaves, n_grown=n_grown, counted=counted)
+        return [scores, tables, *trees]
 
     def auto_values(self):
-        """See `Booster.auto_values`."""
+        """Values that this training uses for parameters set to "auto", by name."""
         p = self.params
         return {
             **super().auto_values(),
@@ -131,7 +131,7 @@ class ClassTreesBooster(Booster):
         )
 
     def release(self):
-        """See `Booster.release`."""
+        """Release the scores and the grower, which only the rounds need."""
         self.trees = None
 
     def restart(self, scores):
@@ -139,7 +139,7 @@ class ClassTreesBooster(Booster):
         self.trees.restart(scores)
 
     def why_ended(self):
-        """See `Booster.why_ended`: nothing is left to learn, or nothing can be learned."""
+        """Say why there is no further round: nothing is left to learn, or nothing can be learned."""
         if self.trees.finished:
             return "the training loss has reached machine precision"
         if self.params.min_gain > 0:
@@ -147,7 +147,7 @@ class ClassTreesBooster(Booster):
         return "no tree reduces the training loss"
 
     def has_learnt(self):
-        """See `Booster.has_learnt`: trees with a single leaf learn only the class shares."""
+        """Whether any tree has a split; trees with a single leaf learn only the class shares."""
         return self.builder.n_splits > 0
 
     def round(self):
@@ -158,43 +158,44 @@ class ClassTreesBooster(Booster):
             return None
         missing = trees.missing / trees.total
         base, kept = self.grow(self.draw())
-        tree, cls, lost, sign = kept
-        n_splits, column, *splits, leaf, gain = trees.trees(tree)
+        tree, cls, base_of_tree, sign = kept
+        n_splits, column, threshold, nan_left, right, leaf, gain = trees.trees(tree)
         if not leaf.any() or (self.params.min_gain > 0 and not n_splits.any()):
             return None
-        trees.add(tree, np.where(sign > 0, cls, lost), np.where(sign > 0, lost, cls))
-        sets = builder.packed(column, splits[1], trees.codes(tree))
-        builder.add_trees(
-            n_splits, column, *splits, leaf * np.repeat(sign, n_splits + 1), cls, lost, sets
+        trees.add(
+            tree, np.where(sign > 0, cls, base_of_tree), np.where(sign > 0, base_of_tree, cls)
         )
-        used, place = np.unique(column, return_inverse=True)
-        self.gain.add(used, np.bincount(place, gain))
+        sets = builder.packed(column, nan_left, trees.codes(tree))
+        leaf = leaf * np.repeat(sign, n_splits + 1)
+        builder.add_trees(
+            n_splits, column, threshold, nan_left, right, leaf, cls, base_of_tree, sets
+        )
+        used, index_of_used = np.unique(column, return_inverse=True)
+        self.gain.add(used, np.bincount(index_of_used, gain))
         builder.end_round()
         trees.refresh()
         return {"missing": missing, "base": base}
 
     def refit_round(self, leaf_of_row, leaves, cls, base, decay):
-        """See `Booster`."""
+        """Compute new leaves of the trees of a round and add them to the scores; leaves without rows stay."""
         p = self.params
         K = self.data.n_classes
         new_leaves = []
-        for j, (old, k, b) in enumerate(zip(leaves, cls, base, strict=True)):
-            based = b >= 0 and K > 2  # with two classes, one has the negative of the other's tree
-            g, h = self.trees.sums(leaf_of_row[:, j], len(old), k, b if based else -1)
-            rate = p.learning_rate * (1.0 if based else (K - 1) / K)
+        for leaf, old, k, b in zip(leaf_of_row.T, leaves, cls, base, strict=True):
+            # With two classes, the "base class" only has the negative of the other class's tree.
+            has_base = b >= 0 and K > 2
+            g, h = self.trees.sums(leaf, len(old), k, b if has_base else -1)
+            rate = p.learning_rate * (1.0 if has_base else (K - 1) / K)
             step = np.clip(
                 g / np.maximum(h + p.l2_regularization, 1e-300), -LARGEST_STEP, LARGEST_STEP
             )
-            new = np.where(
-                np.bincount(leaf_of_row[:, j], minlength=len(old)) > 0,
-                decay * old + (1 - decay) * rate * step,
-                old,
-            )
+            has_rows = np.bincount(leaf, minlength=len(old)) > 0
+            new = np.where(has_rows, decay * old + (1 - decay) * rate * step, old)
             new_leaves.append(new.astype(np.float32))
-        for j, (new, k, b) in enumerate(zip(new_leaves, cls, base, strict=True)):
-            self.trees.F[k] += new[leaf_of_row[:, j]]
+        for leaf, new, k, b in zip(leaf_of_row.T, new_leaves, cls, base, strict=True):
+            self.trees.F[k] += new[leaf]
             if b >= 0:
-                self.trees.F[b] -= new[leaf_of_row[:, j]]
+                self.trees.F[b] -= new[leaf]
         self.trees.refresh()
         return new_leaves
 
@@ -208,23 +209,21 @@ class ClassTreesBooster(Booster):
         if share == p.max_features_tree == p.max_features == 1:
             return sample, active, 0
         rng = np.random.default_rng([self.seed, self.n_rounds])
-        if share < 1 and len(
-            data.column
-        ):  # without columns, only class shares are learned, from all rows
+        d = len(data.column)
+        # Without columns, only class shares are learned, from all rows.
+        if share < 1 and d:
             n = max(1, round(share * data.total_rows))
             sample = drawn_rows(data, n, int(rng.integers(2**64, dtype=np.uint64)))
         if p.max_features_tree < 1:
-            d = len(data.column)
             active = np.zeros(d, dtype=np.uint8)
-            active[
-                rng.choice(d, max(1, round(p.max_features_tree * d)) if d else 0, replace=False)
-            ] = 1
+            n_active = max(1, round(p.max_features_tree * d)) if d else 0
+            active[rng.choice(d, n_active, replace=False)] = 1
         return sample, active, int(rng.integers(2**64, dtype=np.uint64))
 
     def grow(self, drawn):
         """Grow the trees of a round.
 
-        Return the base class, and an array of trees, classes, base classes and signs to keep.
+        Return the base class (-1: none), and an array of trees, classes, base classes and signs to keep.
         """
         K = self.data.n_classes
         rate = self.params.learning_rate
@@ -232,54 +231,61 @@ class ClassTreesBooster(Booster):
             self.trees.grow([(1, -1)], rate, *drawn)
             return -1, np.array([[0], [1], [0], [1]], dtype=np.int32)
         classes = np.arange(K, dtype=np.int32)
-        none = np.full(K, -1, dtype=np.int32)
-        self.trees.grow(np.stack((classes, none), axis=1), rate, *drawn)
-        return -1, np.stack((classes, classes, none, -none))
+        no_base = np.full(K, -1, dtype=np.int32)
+        signs = np.ones(K, dtype=np.int32)
+        self.trees.grow(np.stack((classes, no_base), axis=1), rate, *drawn)
+        return -1, np.stack((classes, classes, no_base, signs))
 
 
 class AdaptiveBaseBooster(ClassTreesBooster):
     """Rounds with a base class that is searched at intervals."""
 
     def memory(self):
-        """See `Booster.memory`: as without a base class, plus the trees that are grown in a search for it."""
+        """Memory of the rounds: as without a base class, plus the trees that are grown in a search for it."""
         p = self.params
-        K = self.data.n_classes
+        data = self.data
+        K = data.n_classes
         if K == 2 or p.warmup_rounds >= self.n_estimators:
             return super().memory()
-        tried = K if p.n_candidates is None else min(p.n_candidates, K)
-        n_trees = K * (K - 1) // 2 - (K - tried) * (K - tried - 1) // 2
-        # Leaves of the rows and of the trees, their factors, and data about every pair.
-        each = (
-            Grown.bytes_of(1, self.max_leaves, self.data.n_rows, self.data.set_words)
-            + 8 * self.max_leaves
-            + 1000
-        )
+        n_tried = K if p.n_candidates is None else min(p.n_candidates, K)
+        n_trees = K * (K - 1) // 2 - (K - n_tried) * (K - n_tried - 1) // 2
+        # The leaf of each row, the leaves of the tree, their factors, and data about the pair of classes.
+        tree_bytes = Grown.bytes_of(1, self.max_leaves, data.n_rows, data.set_words)
+        tree_bytes += 8 * self.max_leaves + 1000
         remedy = "a smaller n_candidates, fewer rows, or an algorithm without base class"
         purpose = (
-            f"{n_trees:,} trees, which a search of {tried} of {K} classes for the base class grows "
+            f"{n_trees:,} trees, which a search of {n_tried} of {K} classes for the base class grows "
             "at once"
         )
-        return [*self._memory_of(0, 4 + PARTS), memory.Part(purpose, n_trees * each, remedy)]
+        return [*self._memory_of(0, 4 + PARTS), memory.Part(purpose, n_trees * tree_bytes, remedy)]
 
     def grow(self, drawn):
         """Grow trees without a base class first, and later with the last base class or with a new one."""
         p = self.params
-        trees = self.trees
         t = self.n_rounds
         K = self.data.n_classes
         if t < p.warmup_rounds or K == 2:
             return super().grow(drawn)
-        last = (
-            self.builder.tail(len(self.builder) - 1).base if (t - p.warmup_rounds) % p.gap else None
-        )
-        if last is not None:
-            base = int(last[0])  # used until the next search
-            classes = np.delete(np.arange(K, dtype=np.int32), base)
-            bases = np.full(K - 1, base, dtype=np.int32)
-            trees.grow(np.stack((classes, bases), axis=1), p.learning_rate, *drawn)
-            return base, np.stack(
-                (np.arange(K - 1, dtype=np.int32), classes, bases, np.ones_like(bases))
-            )
+        if (t - p.warmup_rounds) % p.gap:
+            last_tree = self.builder.tail(len(self.builder) - 1)
+            if last_tree.base is not None:
+                return self._grow_with_base(int(last_tree.base[0]), drawn)
+        return self._grow_with_new_base(drawn)
+
+    def _grow_with_base(self, base, drawn):
+        """Grow a tree for every class except this base class."""
+        K = self.data.n_classes
+        classes = np.delete(np.arange(K, dtype=np.int32), base)
+        bases = np.full(K - 1, base, dtype=np.int32)
+        self.trees.grow(np.stack((classes, bases), axis=1), self.params.learning_rate, *drawn)
+        trees = np.arange(K - 1, dtype=np.int32)
+        return base, np.stack((trees, classes, bases, np.ones_like(bases)))
+
+    def _grow_with_new_base(self, drawn):
+        """Grow the trees of all candidates for the base class, and keep those of the one with the smallest loss."""
+        p = self.params
+        trees = self.trees
+        K = self.data.n_classes
         candidates = np.arange(K)
         if p.n_candidates is not None and p.n_candidates < K:
             worst = np.argsort(-trees.class_losses(), kind="stable")

@@ -21,7 +21,7 @@ from pymcboost.comm import ALONE
 from pymcboost.data.stump_data import DividedData, TrainingData
 from pymcboost.data.tree_data import TreeData
 from pymcboost.learners import SharedStump, SharedTree
-from pymcboost.learners.class_trees import together
+from pymcboost.learners.class_trees import n_trees_together
 from pymcboost.learners.edge_trees import counts_for
 from pymcboost.losses import PAIRWISE
 from pymcboost.losses.summed import SUMMED
@@ -34,7 +34,8 @@ from pymcboost.training.parameters import Parameter, Rounds, estimator
 class MCBoost(BinaryBooster):
     """Rounds of MCBoost."""
 
-    takes_workers = takes_init_score = True
+    takes_workers = True
+    takes_init_score = True
     columns = {
         "feature": "feature of the first split",
         "threshold": "threshold of the first split, or NaN if it splits on categories",
@@ -43,13 +44,15 @@ class MCBoost(BinaryBooster):
     }
 
     def why_ended(self):
-        """See `Booster.why_ended`: the limit of the edges is a parameter."""
+        """Say why there is no further round: the limit of the edges is a parameter."""
         return f"no weak learner has an edge above nu={self.params.nu:g}"
 
     def why_constant(self):
-        """See `Booster.why_constant`: a large ``nu`` can refuse every weak learner."""
+        """The warning for a constant model: a large ``nu`` can refuse every weak learner."""
         text = super().why_constant()
-        return f"{text}, as nu={self.params.nu:g} may be" if self.params.nu > 0.01 else text
+        if self.params.nu > 0.01:
+            text = f"{text}, as nu={self.params.nu:g} may be"
+        return text
 
     @property
     def stumps(self):
@@ -63,51 +66,60 @@ class MCBoost(BinaryBooster):
 
     def rows(self, dataset, n_threads, previous):
         """Create columns for stumps or trees; with a communicator, sums over rows are exact."""
-        divided = self.workers is not ALONE
+        has_workers = self.workers is not ALONE
         options = {"comm": self.workers}
         if self.stumps:
-            kind = DividedData if divided else TrainingData
+            data_class = DividedData if has_workers else TrainingData
         else:
-            kind = TreeData
-            options["exact"] = divided
+            data_class = TreeData
+            options["exact"] = has_workers
         if self.categories is not None:
             options["categorical"] = self.categories.feature
-        return self.rows_for(kind, dataset, n_threads, **options)
+        return self.rows_for(data_class, dataset, n_threads, **options)
 
     def new_builder(self):
-        """Stumps, or trees if there are categorical features."""
-        shape = self.data.n_classes, self.data.n_features
+        """Return a builder of stumps, or of trees if there are categorical features."""
+        K = self.data.n_classes
+        d = self.data.n_features
         if self.stumps:
-            return EnsembleBuilder(*shape)
-        return TreesBuilder(*shape, vector=True, categories=self.categories)
+            return EnsembleBuilder(K, d)
+        return TreesBuilder(K, d, vector=True, categories=self.categories)
 
     def memory(self):
-        """See `Booster.memory`: pairwise weights and tables, and the learner."""
+        """Memory of the rounds: pairwise weights and tables, and the learner."""
         data = self.data
-        K = self.data.n_classes
-        parts = [*memory.pairwise(data, self.params.loss, 1, self.again), memory.outputs(data, 1)]
+        K = data.n_classes
+        parts = [
+            *memory.pairwise(data, self.params.loss, 1, self.reads_scores),
+            memory.outputs(data, 1),
+        ]
         if self.stumps:
             return [*parts, memory.summed(data, K)] if data.exact else parts
         counted = counts_for(data)
-        n_grown = (
-            self.n_threads
-            if data.comm.size == 1
-            else min(K, together(data, counted, self.max_leaves))
-        )
+        if data.comm.size == 1:
+            n_grown = self.n_threads
+        else:
+            n_grown = min(K, n_trees_together(data, counted, self.max_leaves))
         return [*parts, *memory.trees(data, K, self.max_leaves, n_grown, counted)]
 
     def prepare(self, previous):
         """Create the loss, the learner and the solver."""
         p = self.params
         self.link = PAIRWISE[p.loss].link
-        self.loss = (
-            SUMMED[p.loss](self.data, self.n_threads) if self.data.exact else self.blocks(p.loss)
-        )
+        if self.data.exact:
+            self.loss = SUMMED[p.loss](self.data, self.n_threads)
+        else:
+            self.loss = self.blocks(p.loss)
         if self.stumps:
             self.learner = SharedStump(self.data, self.n_threads)
         else:
-            limits = self.max_leaves, p.max_depth, self.n_threads
-            self.learner = SharedTree(self.data, *limits, p.min_samples_category)
+            self.learner = SharedTree(
+                self.data,
+                self.max_leaves,
+                p.max_depth,
+                n_threads=self.n_threads,
+                min_samples_category=p.min_samples_category,
+            )
         # Problem (14) is a sum over samples, not its logarithm, so a sample with the mean weight counts as one.
         nu = p.nu if p.loss == "exp" else p.nu * self.data.total_weight / self.data.total_rows
         self.solver = solver_of(p.loss, self.data.n_classes, nu, self.loss.large)

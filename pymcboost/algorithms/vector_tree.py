@@ -6,8 +6,8 @@ Problem
 Round
     G = negative gradient (m, K). The tree grows best-first by the split with the largest
     sum_k (G_Lk^2 / n_L + G_Rk^2 / n_R - G_Tk^2 / n_T), over a fresh random share of the features at every node.
-    Leaf vectors are damped Newton steps; with the diagonal of softmax's Hessian alone, they are
-    (K-1)/K sum g_k / sum p_k (1 - p_k) less their mean. F += learning_rate * vector.
+    Leaf vectors are damped Newton steps; with only the diagonal of softmax's Hessian, they are
+    (K-1)/K sum g_k / sum p_k (1 - p_k) minus their mean. F += learning_rate * vector.
 
 MCBoost shares one weak learner among all classes and gives it one coefficient per class; this is the same for trees.
 """
@@ -69,13 +69,18 @@ MANY_ROWS = 13_000
 LATE_ROUNDS = 300
 LATE_STEPS = 30.0
 LATE_POWER = 4
-# With more classes than this, sparse leaves are the advice against too little memory. Double-precision scores and
-# gradients are stored up to this number of rows times classes: more do not fit into the caches.
+# With more classes than this, an error about too little memory recommends sparse leaves.
 MANY_CLASSES = 100
+# Maximum number of rows times classes for scores and gradients in double precision. More do not fit into the caches.
 MOST_WIDE_SCORES = 1 << 24
 # Number of trees whose leaves are looked up together for all rows. Rows stored as bins are decoded for each such
 # pass.
 TREES_AT_ONCE = 16
+
+
+def _advise_sparse_leaves(part):
+    """Add sparse leaves to what an error about this part of the memory recommends."""
+    return replace(part, remedy=f"max_leaf_entries=100 (more errors), {part.remedy}")
 
 
 def rate_for(n_rows):
@@ -91,7 +96,8 @@ class VectorTreeBoost(ManyLabels, Booster):
     ends_when = "no tree reduces the training loss"
     columns = {"n_leaves": "number of leaves of the tree"}
     refits = True
-    takes_workers = takes_init_score = True
+    takes_workers = True
+    takes_init_score = True
     small_work = SMALL_TREE_WORK
     left_out: LeftOutScores | None = None
 
@@ -133,13 +139,13 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     @property
     def probabilities(self):
-        """See `Booster.probabilities`."""
+        """How metrics get probabilities: the name of a link, or a function of a custom loss."""
         loss = self._loss
         return loss.log_probabilities if loss.gives_probabilities else loss.link
 
     @property
     def loss_value(self):
-        """See `Booster.loss_value`."""
+        """For the metric "loss": computes a custom loss (m,) of rows from their scores and classes."""
         return None if isinstance(self.params.loss, str) else self._loss.value
 
     @cached_property
@@ -147,54 +153,56 @@ class VectorTreeBoost(ManyLabels, Booster):
         return loss_of(self.params.loss)
 
     def kept(self):
-        """See `Booster.kept`: a custom loss, which no file can store."""
+        """The state that a warm start needs besides the model: a custom loss, which no file can store."""
         return {} if isinstance(self.params.loss, str) else {"loss": self.params.loss}
 
     def rows(self, dataset, n_threads, previous):
-        """Create tree columns."""
-        categorical = () if self.categories is None else self.categories.feature
-        options = {
-            "max_bins": self.params.max_bins,
-            "n_threads": n_threads,
-            "categorical": categorical,
-            "exact": True,
-        }
-        options |= {"comm": self.workers, "bins": dataset.bins}
-        if not dataset.is_multilabel:
-            return TreeData(
-                dataset.X, dataset.codes, dataset.n_classes, sample_weight=dataset.weight, **options
-            )
-        one_class = np.zeros(dataset.n_rows, dtype=np.int64)
+        """Create tree columns. Multi-label rows are all of class 0, and their labels are stored besides."""
+        classes = dataset.codes
+        if dataset.is_multilabel:
+            classes = np.zeros(dataset.n_rows, dtype=np.int64)
         data = TreeData(
-            dataset.X, one_class, dataset.n_classes, sample_weight=dataset.weight, **options
+            dataset.X,
+            classes,
+            dataset.n_classes,
+            sample_weight=dataset.weight,
+            max_bins=self.params.max_bins,
+            n_threads=n_threads,
+            categorical=() if self.categories is None else self.categories.feature,
+            exact=True,
+            comm=self.workers,
+            bins=dataset.bins,
         )
-        data.labels = np.ascontiguousarray(dataset.codes[data.rows])
+        if dataset.is_multilabel:
+            data.labels = np.ascontiguousarray(dataset.codes[data.rows])
         return data
 
     def new_builder(self):
-        """Trees with a vector in each leaf."""
-        K = self.data.n_classes
-        d = self.data.n_features
-        few = self.params.max_leaf_entries is not None
+        """Return a builder of trees with a vector in each leaf."""
         builder = TreesBuilder(
-            K, d, True, categories=self.categories, entries=few, shared=self.shares
+            self.data.n_classes,
+            self.data.n_features,
+            vector=True,
+            categories=self.categories,
+            entries=self.params.max_leaf_entries is not None,
+            shared=self.leaves_share_value,
         )
         if self.narrow:
-            builder.reserve(self.n_estimators * self.most_leaves)
+            builder.reserve(self.n_estimators * self.max_leaves)
         return builder
 
     @property
-    def most_leaves(self):
+    def max_leaves(self):
         """Maximum number of leaves of a tree."""
         m = self.data.total_rows
-        most = self.params.max_leaf_nodes
-        return min(m, leaves_for(m) if most == "auto" else most)
+        max_leaf_nodes = self.params.max_leaf_nodes
+        return min(m, leaves_for(m) if max_leaf_nodes == "auto" else max_leaf_nodes)
 
     @property
-    def shares(self):
-        """Whether leaves store a value shared by all classes except their entries.
+    def leaves_share_value(self):
+        """Whether each leaf stores a value for all classes without an entry.
 
-        This is necessary if a shift of all scores matters.
+        This is necessary if a shift of all scores changes the loss.
         """
         p = self.params
         return (
@@ -204,31 +212,32 @@ class VectorTreeBoost(ManyLabels, Booster):
         )
 
     @property
-    def fewer(self):
+    def n_directions(self):
         """Number of directions in which splits are searched; None for all classes."""
         return columns_for(self.params.split_columns, self.data.n_classes, self.data.is_sparse)
 
     def layouts(self):
-        """See `Booster.layouts`; also packed, if leaves have few distinct values."""
+        """Layouts that the model file can have; also packed, if leaves have few distinct values."""
         return ("list",) if self.params.leaf_levels is None else ("list", "packed")
 
     @property
     def narrow(self):
-        """Whether only scores are stored, in single precision."""
+        """Whether only scores are stored, in single precision (`NarrowRows`)."""
         m = self.data.total_rows
         K = self.data.n_classes
-        many = K > MANY_CLASSES and m * K > MOST_WIDE_SCORES
-        return (many or self.params.max_leaf_entries is not None) and self.could_be_narrow
+        has_many_scores = K > MANY_CLASSES and m * K > MOST_WIDE_SCORES
+        has_sparse_leaves = self.params.max_leaf_entries is not None
+        return (has_many_scores or has_sparse_leaves) and self.could_be_narrow
 
     @property
     def could_be_narrow(self):
         """Whether scores could be stored in single precision, if leaves are sparse."""
         p = self.params
         has_kernel = isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal"
-        return has_kernel and self.fewer is not None
+        return has_kernel and self.n_directions is not None
 
     def speed_up(self, n_rounds):
-        """See `Booster.speed_up`; up to twice the learning rate."""
+        """Double the learning rate if this hardly changes the scores; return how many rounds then do."""
         rate = self.params.learning_rate
         self._speed_up_factor = 2.0 if rate == "auto" else min(max(FAST_RATE / rate, 1.0), 2.0)
         return math.ceil(n_rounds / self._speed_up_factor)
@@ -240,64 +249,64 @@ class VectorTreeBoost(ManyLabels, Booster):
         return self._speed_up_factor * (rate_for(self.data.total_rows) if rate == "auto" else rate)
 
     def auto_values(self):
-        """See `Booster.auto_values`."""
+        """Values that this training uses for parameters set to "auto", by name."""
         p = self.params
         data = self.data
         return {
             **super().auto_values(),
             "learning_rate": self.learning_rate,
-            "max_leaf_nodes": self.most_leaves,
+            "max_leaf_nodes": self.max_leaves,
             "max_features": share_of_features(p.max_features, p.max_features_tree, data),
             "subsample": share_of(p.subsample, data.total_rows),
-            "split_columns": self.fewer,
+            "split_columns": self.n_directions,
         }
 
     def memory(self):
-        """See `Booster.memory`: scores and gradients, a tree, and the tables of full Newton steps."""
+        """Memory of the rounds: scores and gradients, a tree, and the tables of full Newton steps."""
         data = self.data
         p = self.params
-        K = self.data.n_classes
-        leaves = self.most_leaves
-        fewer = self.fewer
+        K = data.n_classes
+        n_directions = self.n_directions
         pool = max(1, round(p.max_features_tree * len(data.columns.column)))
-        drawn = drawn_of(p.max_features, pool, data.total_rows)
-        grower = memory.vectors(data, fewer or K, leaves, n_drawn=drawn, n_threads=self.n_threads)
-        newton = 3 if p.leaf_step == "full" and p.loss == "softmax" else 0
+        grower = memory.vectors(
+            data,
+            n_directions or K,
+            self.max_leaves,
+            n_drawn=drawn_of(p.max_features, pool, data.total_rows),
+            n_threads=self.n_threads,
+        )
         if self.narrow:
-            parts = [memory.narrow(data, leaves), grower, memory.directions(data, fewer)]
-            if p.max_leaf_entries is None:
-                parts.append(memory.leaves(data, self.n_estimators, leaves, scores=parts[0]))
-                parts[0] = replace(
-                    parts[0], remedy=f"max_leaf_entries=100 (more errors), {parts[0].remedy}"
-                )
-            return parts
-        row_arrays = memory.rows(data, integers=fewer is None, curvature=self._loss.keeps_curvature)
+            scores = memory.narrow(data, self.max_leaves)
+            directions = memory.directions(data, n_directions)
+            if p.max_leaf_entries is not None:
+                return [scores, grower, directions]
+            leaves = memory.leaves(data, self.n_estimators, self.max_leaves, scores=scores)
+            return [_advise_sparse_leaves(scores), grower, directions, leaves]
+        scores = memory.rows(
+            data, integers=n_directions is None, curvature=self._loss.keeps_curvature
+        )
         if K > MANY_CLASSES and self.could_be_narrow:
-            row_arrays = replace(
-                row_arrays, remedy=f"max_leaf_entries=100 (more errors), {row_arrays.remedy}"
-            )
-        parts = [row_arrays, grower, memory.tables(data, K, 0, passing=newton)]
+            scores = _advise_sparse_leaves(scores)
+        n_tables = 3 if p.leaf_step == "full" and p.loss == "softmax" else 0
+        parts = [scores, grower, memory.tables(data, K, 0, passing=n_tables)]
         if self.calibrates:
             parts.append(memory.left_out(data))
-        return parts if fewer is None else [*parts, memory.directions(data, fewer)]
+        if n_directions is not None:
+            parts.append(memory.directions(data, n_directions))
+        return parts
 
     def prepare(self, previous):
         """Create the loss and the grower."""
         p = self.params
         self._first_rate = self.learning_rate / self._speed_up_factor
-        self.loss = (NarrowRows if self.narrow else Rows)(self._loss, self.data, self.n_threads)
-        d = self.data.n_features
-        pairs = p.interaction_cst
-        signs = p.monotonic_cst
-        names = self.feature_names
-        categorical = [] if self.categories is None else self.categories.feature.tolist()
-        pays = p.feature_penalty, p.threshold_penalty
-        ordered = None
-        if signs is not None:
-            signs = signs_of(signs, self.classes, d, categorical, names)
-            ordered = (OrderedLabels if self.multilabel else Ordered)(
-                signs, self._loss.shift_invariant
-            )
+        layout = NarrowRows if self.narrow else Rows
+        self.loss = layout(self._loss, self.data, self.n_threads)
+        groups = None
+        if p.interaction_cst is not None:
+            groups = group_bits(p.interaction_cst, self.data.n_features, self.feature_names)
+        reuse = None
+        if p.feature_penalty or p.threshold_penalty:
+            reuse = Reuse(self.data.columns, p.feature_penalty, p.threshold_penalty)
         self.learner = VectorTrees(
             self.data,
             self.loss,
@@ -314,46 +323,57 @@ class VectorTreeBoost(ManyLabels, Booster):
             max_features_tree=p.max_features_tree,
             split_columns=p.split_columns,
             min_samples_category=p.min_samples_category,
-            groups=None if pairs is None else group_bits(pairs, d, names),
+            groups=groups,
             max_entries=p.max_leaf_entries,
-            reuse=Reuse(self.data.columns, *pays) if any(pays) else None,
+            reuse=reuse,
             leaf_levels=p.leaf_levels,
-            ordered=ordered,
+            ordered=self._monotonic_order(),
             n_threads=self.n_threads,
         )
 
+    def _monotonic_order(self):
+        """Return what moves leaf vectors so that the monotonic constraints hold; None without constraints."""
+        monotonic_cst = self.params.monotonic_cst
+        if monotonic_cst is None:
+            return None
+        categorical = [] if self.categories is None else self.categories.feature.tolist()
+        signs = signs_of(
+            monotonic_cst, self.classes, self.data.n_features, categorical, self.feature_names
+        )
+        order = OrderedLabels if self.multilabel else Ordered
+        return order(signs, self._loss.shift_invariant)
+
     def release(self):
-        """See `Booster.release`: scores of many classes take gigabytes."""
-        self.loss = self.learner = self.left_out = None
+        """Release what only the rounds need: scores of many classes take gigabytes."""
+        self.loss = None
+        self.learner = None
+        self.left_out = None
 
     @property
     def leaves_rows_out(self):
-        """See `Booster`: requires that each tree leaves rows out, and that leaf vectors have a closed form."""
+        """Whether each tree leaves rows out, and leaf vectors without a row have a closed form."""
         p = self.params
-        closed = (
-            isinstance(p.loss, str)
-            and p.loss == "softmax"
-            and p.leaf_step == "diagonal"
-            and p.subsample != 1
+        has_closed_form = (
+            isinstance(p.loss, str) and p.loss == "softmax" and p.leaf_step == "diagonal"
         )
         is_unrestricted = (
             p.max_leaf_entries is None and p.leaf_levels is None and p.monotonic_cst is None
         )
-        return closed and is_unrestricted and not self.narrow
+        return p.subsample != 1 and has_closed_form and is_unrestricted and not self.narrow
 
     def follow_left_out(self):
-        """See `Booster`."""
-        options = (
-            self.learner.subsample,
-            self.params.l2_regularization,
-            self.n_threads,
-            self.first_scores(),
+        """Start to collect the scores of left-out rows, before the first round."""
+        self.left_out = LeftOutScores(
+            self.loss,
+            share=self.learner.subsample,
+            l2=self.params.l2_regularization,
+            n_threads=self.n_threads,
+            init_score=self.first_scores(),
         )
-        self.left_out = LeftOutScores(self.loss, *options)
         self.learner.keeps_sums = True
 
     def left_out_scores(self):
-        """See `Booster`; evaluates the trees again if the training has not followed all of them."""
+        """Return the scores of left-out rows; evaluate the trees again if the training has not followed all of them."""
         if self.left_out.n_trees != self.n_rounds:
             self.follow_left_out()
             loss = Rows(self._loss, self.data, self.n_threads)
@@ -361,11 +381,12 @@ class VectorTreeBoost(ManyLabels, Booster):
             for value, leaf in self._trees_so_far(loss.width):
                 rows = np.argsort(leaf, kind="stable").astype(np.int32)
                 leaf_start = np.searchsorted(leaf[rows], np.arange(len(value) + 1))
-                self._leave_out(loss, rows, leaf_start, leaf, value)
+                self._add_left_out(loss, rows, leaf_start, leaf, value)
                 loss.add(value, leaf)
         return self.left_out
 
-    def _leave_out(self, loss, rows, leaf_start, leaf, value, sums=None):
+    def _add_left_out(self, loss, rows, leaf_start, leaf, value, sums=None):
+        """Add the next tree to the scores of left-out rows, see `LeftOutScores.add`."""
         key = _vector_trees.round_key(self.seed, self.left_out.n_trees)
         self.left_out.add(loss, rows, leaf_start, leaf, key, value, sums)
 
@@ -387,28 +408,31 @@ class VectorTreeBoost(ManyLabels, Booster):
     def _trees_so_far(self, width):
         """Yield the leaf vectors (n_leaves, width) of each tree, and the leaf of every training row."""
         K = self.data.n_classes
-        for first in range(0, len(self.builder), TREES_AT_ONCE):
-            trees = self.builder.tail(first)
+        for first_tree in range(0, len(self.builder), TREES_AT_ONCE):
+            trees = self.builder.tail(first_tree)
             trees = trees.truncate_rounds(min(TREES_AT_ONCE, trees.n_rounds))
-            leaves = scores_of(
+            leaf_of_row = scores_of(
                 Model.from_ensemble(trees, range(K)).apply, self.data.X, self.data.rows
             )
             begin = trees.offset + np.arange(len(trees) + 1)
-            for t, leaf in enumerate(leaves.T):
+            for t, leaf in enumerate(leaf_of_row.T):
                 value = np.zeros((begin[t + 1] - begin[t], width))
                 value[:, :K] = trees.leaf[begin[t] : begin[t + 1]]
                 yield value, np.ascontiguousarray(leaf)
 
     def begin_at(self, bias):
-        """See `Booster.begin_at`."""
-        if self._loss.begins:
-            self.builder.bias = rounded(bias) if self.shares else bias.astype(np.float32)
-            first = self.first_scores()
-            self.loss.start(self.builder.bias if first is None else first + self.builder.bias)
+        """Start from the bias (K,) of a model, if the loss has initial scores."""
+        if not self._loss.begins:
+            return
+        bias = rounded(bias) if self.leaves_share_value else bias.astype(np.float32)
+        self.builder.bias = bias
+        scores = self.first_scores()
+        self.loss.start(bias if scores is None else scores + bias)
 
     def go_on(self, previous):
-        """See `Booster.go_on`."""
-        if self.shares and getattr(previous.model.ensemble.leaf, "shared", None) is None:
+        """Take over the rounds of a model and return the raw scores of the training rows, or None if narrow."""
+        has_shared_values = getattr(previous.model.ensemble.leaf, "shared", None) is not None
+        if self.leaves_share_value and not has_shared_values:
             raise ValueError(
                 f"{previous.source}: the existing model has a value for every class in its "
                 f"leaves, but max_leaf_entries={self.params.max_leaf_entries} keeps only some; "
@@ -423,14 +447,11 @@ class VectorTreeBoost(ManyLabels, Booster):
 
     def round(self):
         """Grow the next tree."""
-        p = self.params
-        late_from = max(LATE_ROUNDS, LATE_STEPS / self._first_rate) / self._speed_up_factor
-        late = max(1, self.n_rounds / late_from) ** LATE_POWER
         self.learner.learning_rate = self.learning_rate  # a callback may have changed it
-        self.learner.min_relative_gain = p.min_relative_gain * late
+        self.learner.min_relative_gain = self._min_relative_gain()
         if self.learner.reuse is not None:
-            so_far = self.builder.tail(0)
-            self.learner.reuse.mark(so_far.feature, so_far.threshold)
+            trees_so_far = self.builder.tail(0)
+            self.learner.reuse.mark(trees_so_far.feature, trees_so_far.threshold)
         tree = self.learner.next(self.seed, self.n_rounds)
         if tree is None:
             return None
@@ -443,43 +464,46 @@ class VectorTreeBoost(ManyLabels, Booster):
         self.builder.end_round()
         self.gain.add(tree.feature, tree.gain)
         if self.left_out is not None and self.left_out.n_trees == self.n_rounds:
-            self._leave_out(
+            self._add_left_out(
                 self.loss, tree.rows, tree.leaf_start, tree.leaf, tree.value, self.learner.sums
             )
         self.loss.add(tree.value, tree.leaf)
         return {"n_leaves": len(vectors)}
 
+    def _min_relative_gain(self):
+        """Minimum relative gain of the next tree, which increases in late rounds."""
+        late_from = max(LATE_ROUNDS, LATE_STEPS / self._first_rate) / self._speed_up_factor
+        factor = max(1, self.n_rounds / late_from) ** LATE_POWER
+        return self.params.min_relative_gain * factor
+
     def why_constant(self):
-        """See `Booster.why_constant`; the drawn rows may be too few."""
-        share = self.params.subsample
+        """The warning for a constant model; the drawn rows may be too few."""
         text = super().why_constant()
-        return (
-            text
-            if share == 1
-            else f"{text} Perhaps too few rows are drawn (subsample={share!r}): set subsample=1"
-        )
+        subsample = self.params.subsample
+        if subsample != 1:
+            text = (
+                f"{text} Perhaps too few rows are drawn (subsample={subsample!r}): set subsample=1"
+            )
+        return text
 
     def refit_round(self, leaf_of_row, leaves, cls, base, decay):
-        """See `Booster`; only leaves with rows change."""
-        restrictions = {
-            name: getattr(self.params, name)
-            for name in ("monotonic_cst", "max_leaf_entries", "leaf_levels")
-        }
-        if lost := [name for name, value in restrictions.items() if value]:
-            raise ValueError(f"refit_leaves does not support {lost[0]}; train a new model")
+        """Compute new leaves of the tree of a round and add them to the scores; only leaves with rows change."""
+        for name in ("monotonic_cst", "max_leaf_entries", "leaf_levels"):
+            if getattr(self.params, name):
+                raise ValueError(f"refit_leaves does not support {name}; train a new model")
         leaf = np.ascontiguousarray(leaf_of_row[:, 0], dtype=np.int32)
         count = np.bincount(leaf, minlength=len(leaves[0]))
         used = np.flatnonzero(count)
-        start = np.concatenate(([0], np.cumsum(count[used])))
-        step = self.learner.leaf_vectors(
-            np.argsort(leaf, kind="stable").astype(np.int32), start
-        ).astype(np.float64)
+        rows = np.argsort(leaf, kind="stable").astype(np.int32)
+        leaf_start = np.concatenate(([0], np.cumsum(count[used])))
+        step = self.learner.leaf_vectors(rows, leaf_start).astype(np.float64)
         K = self.data.n_classes
-        new = np.zeros((len(count), step.shape[1]))
-        new[:, :K] = leaves[0]
-        new[used] = decay * new[used] + (1 - decay) * step
-        new[:, :K] = vectors = new[:, :K].astype(np.float32)
-        self.loss.add(new, leaf)
+        value = np.zeros((len(count), step.shape[1]))
+        value[:, :K] = leaves[0]
+        value[used] = decay * value[used] + (1 - decay) * step
+        vectors = value[:, :K].astype(np.float32)
+        value[:, :K] = vectors  # the scores get what the model stores
+        self.loss.add(value, leaf)
         return [vectors]
 
 

@@ -32,7 +32,8 @@ def number(value):
 def array(name, values, type_name=None):
     """Lines that define a constant array of integers; an empty array gets a 0, because C has no empty arrays."""
     values = np.ravel(values)
-    values = values if len(values) else np.zeros(1, values.dtype)
+    if not len(values):
+        values = np.zeros(1, values.dtype)
     type_name = type_name or f"{values.dtype.newbyteorder('=')}_t"
     return lines(f"static const {type_name} {name}[{len(values)}] = {{", map(number, values), "};")
 
@@ -58,4 +59,5 @@ def string(text):
             "labels"
         )
     plain = {*range(32, 127)} - set(b'"\\?')
-    return '"' + "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in data) + '"'
+    escaped = "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in data)
+    return f'"{escaped}"'

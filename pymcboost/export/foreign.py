@@ -29,7 +29,7 @@ FEW_LEAVES = 10_000
 class Tree(NamedTuple):
     """Nodes with the numbers of their children; ``leaf`` marks leaves, and node 0 is the root.
 
-    ``sets`` holds categorical splits, as a `Set` by node number; thresholds of these nodes are ignored. ``shared``:
+    ``sets`` holds categorical splits, as a `Set` by node number; thresholds of these nodes are ignored. ``shared`` says
     whether subtrees may have several parents, as `with_unknown_codes_left` creates them.
     """
 
@@ -65,26 +65,27 @@ def read_bytes(source):
     name = os.fsdecode(source)
     with open(source, "rb") as file:
         data = _read_what_fits(file, name)
-    if other := other_format(data[:8]):
-        refuse(f"{name}: {other}")
+    problem = other_format(data[:8])
+    if problem:
+        refuse(f"{name}: {problem}")
     return data.removeprefix(MARK), name
 
 
 def _read_what_fits(file, name):
     """Read a file or a pipe, if the free memory suffices for the results."""
-    room = available_memory()
-    most = None if room is None else room // MEMORY_A_BYTE
+    available = available_memory()
+    largest = None if available is None else available // MEMORY_A_BYTE
     size = os.fstat(file.fileno()).st_size  # 0 for a pipe
-    parts = []
-    while most is None or size <= most:
-        part = file.read(CHUNK)
-        if not part:
-            return b"".join(parts)
-        parts.append(part)
-        size = max(size, len(parts) * CHUNK)
+    chunks = []
+    while largest is None or size <= largest:
+        chunk = file.read(CHUNK)
+        if not chunk:
+            return b"".join(chunks)
+        chunks.append(chunk)
+        size = max(size, len(chunks) * CHUNK)
     raise MemoryError(
         f"{name}: the file has {in_words(size)} or more, and reading it takes about "
-        f"{MEMORY_A_BYTE} times as much memory, but {in_words(room)} are free"
+        f"{MEMORY_A_BYTE} times as much memory, but {in_words(available)} are free"
     )
 
 
@@ -104,21 +105,23 @@ def preorder(tree, where):
     splits = []
     leaves = []
     steps = []
-    seen = bytearray(len(left))
-    todo = [(0, -1)]
-    while todo:
-        node, parent = todo.pop()
+    is_reached = bytearray(len(left))
+    # Nodes that are still to be visited; right children with the number of their parent among the splits.
+    waiting = [(0, -1)]
+    while waiting:
+        node, parent = waiting.pop()
         if not 0 <= node < len(left):
             refuse(f"{where}: a split refers to node {node}, but there are only {len(left)} nodes")
-        if seen[node] and not tree.shared:
+        if is_reached[node] and not tree.shared:
             refuse(f"{where}: node {node} is reached by two paths, so this is not a tree")
-        seen[node] = 1
+        is_reached[node] = 1
         if parent >= 0:
             steps[parent] = len(splits) - parent
         if is_leaf[node]:
             leaves.append(node)
             continue
-        todo += [(right[node], len(splits)), (left[node], -1)]
+        waiting.append((right[node], len(splits)))
+        waiting.append((left[node], -1))
         splits.append(node)
         steps.append(0)
     return splits, leaves, steps
@@ -134,51 +137,55 @@ def with_unknown_codes_left(tree, nodes, where):
     if not nodes:
         return tree
     splits, _, _ = preorder(tree, where)
-    leaves = np.ones(
-        len(tree.left), dtype=np.float64
-    )  # of the subtree of every node, counting shared leaves repeatedly
-    left, right, leaf, feature = (
-        array.tolist() for array in (tree.left, tree.right, tree.leaf, tree.feature)
-    )
+    # Leaves of the subtree of every node, counting shared leaves repeatedly.
+    n_leaves = np.ones(len(tree.left), dtype=np.float64)
+    left = tree.left.tolist()
+    right = tree.right.tolist()
+    is_leaf = tree.leaf.tolist()
+    feature = tree.feature.tolist()
     threshold = tree.threshold.tolist()
     missing_left = tree.missing_left.tolist()
     value = list(tree.value)
     sets = dict(tree.sets)
     nodes = set(nodes)
     for node in reversed(splits):
-        low, high = left[node], right[node]
-        leaves[node] = leaves[low] + leaves[high]
+        left_child = left[node]
+        right_child = right[node]
+        n_leaves[node] = n_leaves[left_child] + n_leaves[right_child]
         if node not in nodes:
             continue
-        leaves[node] += min(leaves[low], leaves[high])
-        new = len(left)
-        left[node] = new
+        n_leaves[node] += min(n_leaves[left_child], n_leaves[right_child])
+        # The second split becomes the left child of the first one. Missing values go left at the first split, and
+        # right at the second.
+        second = len(left)
+        left[node] = second
         missing_left[node] = True
-        if leaves[high] <= leaves[low]:
-            second = LARGEST
-            missing = False
+        if n_leaves[right_child] <= n_leaves[left_child]:
+            # The set, then all numbers against missing values.
+            second_threshold = LARGEST
         else:
-            second = 0.0
-            missing = False
-            sets[new] = sets.pop(node)
-            threshold[node] = float(sets[new].codes.max(initial=0))
-            right[node] = low
-        for array, entry in zip(
-            (left, right, leaf, feature, threshold, missing_left, value),
-            (low, high, False, feature[node], second, missing, value[node]),
-            strict=True,
-        ):
-            array.append(entry)
-    if leaves[0] > max(MOST_COPIES * len(tree.left), FEW_LEAVES):
+            # Codes up to the largest one of the set, then the set.
+            second_threshold = 0.0
+            sets[second] = sets.pop(node)
+            threshold[node] = float(sets[second].codes.max(initial=0))
+            right[node] = left_child
+        left.append(left_child)
+        right.append(right_child)
+        is_leaf.append(False)
+        feature.append(feature[node])
+        threshold.append(second_threshold)
+        missing_left.append(False)
+        value.append(value[node])
+    if n_leaves[0] > max(MOST_COPIES * len(tree.left), FEW_LEAVES):
         refuse(
             f"{where}: its categorical splits send unknown codes and missing values to "
-            f"different sides; converting them would take {leaves[0]:.3g} leaves instead of "
+            f"different sides; converting them would take {n_leaves[0]:.3g} leaves instead of "
             f"{len(splits) + 1}"
         )
     return Tree(
-        np.array(left),
-        np.array(right),
-        np.array(leaf),
+        left=np.array(left),
+        right=np.array(right),
+        leaf=np.array(is_leaf),
         feature=np.array(feature),
         threshold=np.array(threshold),
         missing_left=np.array(missing_left),
@@ -196,28 +203,16 @@ class Levels:
     ----------
     trees : list of Tree
     names : dict of int to list
-        Levels by their codes there, for every feature that was a column of named levels.
+        Levels by their codes in the other library, for every feature that was a column of named levels.
     n_features : int
     where : str
         For messages.
     """
 
     def __init__(self, trees, names, n_features, where):
-        self._order = {}
-        levels = {}
-        texts = {}
-        for t, tree in enumerate(trees):
-            for node, split in tree.sets.items():
-                j = int(tree.feature[node])
-                top = int(split.codes.max(initial=0))
-                if not 0 <= j < n_features:
-                    refuse(f"{where}: tree {t}: feature numbers must be from 0 to {n_features - 1}")
-                if top >= MOST_LEVELS:
-                    refuse(
-                        f"{where}: tree {t} has a split on category {top}, but a model stores "
-                        f"categories up to {MOST_LEVELS - 1}"
-                    )
-                levels[j] = max(levels.get(j, 1), top + 1)
+        self._n_levels = _n_levels(trees, n_features, where)
+        self._new_codes = {}  # by feature with names: the codes in this model, by those of the other library
+        sorted_names = {}
         for j, level_names in names.items():
             if not 0 <= j < n_features:
                 refuse(
@@ -225,25 +220,27 @@ class Levels:
                     f"{n_features} features"
                 )
             shown = f"{where}: the categories of feature {j}"
-            texts_of_levels = [text_of(level) for level in level_names]
-            if levels.get(j, 1) > len(texts_of_levels):
+            texts = [text_of(level) for level in level_names]
+            if self._n_levels.get(j, 1) > len(texts):
                 refuse(
-                    f"{shown}: a split uses the code {levels[j] - 1}, but there are only "
-                    f"{counted(len(texts_of_levels), 'name')}"
+                    f"{shown}: a split uses the code {self._n_levels[j] - 1}, but there are only "
+                    f"{counted(len(texts), 'name')}"
                 )
-            if not texts_of_levels:  # a column without values
+            if not texts:  # a column without values
                 continue
-            self._check(texts_of_levels, shown)
-            order = sorted(range(len(texts_of_levels)), key=texts_of_levels.__getitem__)
-            texts[j], levels[j] = [texts_of_levels[code] for code in order], len(texts_of_levels)
-            self._order[j] = np.argsort(order)
-        feature = np.array(sorted(levels), dtype=np.int64)
-        all_names = tuple(texts.get(j) for j in feature.tolist())
-        categories = Categories(
-            feature, np.array([levels[j] for j in feature.tolist()], dtype=np.int64), all_names
-        )
-        self.categories = categories if len(feature) else None
-        self._levels = levels
+            self._check(texts, shown)
+            order = sorted(range(len(texts)), key=texts.__getitem__)
+            sorted_names[j] = [texts[code] for code in order]
+            self._n_levels[j] = len(texts)
+            self._new_codes[j] = np.argsort(order)
+        self.categories = None
+        features = sorted(self._n_levels)
+        if features:
+            self.categories = Categories(
+                np.array(features, dtype=np.int64),
+                np.array([self._n_levels[j] for j in features], dtype=np.int64),
+                tuple(sorted_names.get(j) for j in features),
+            )
 
     @staticmethod
     def _check(names, shown):
@@ -252,11 +249,10 @@ class Levels:
             refuse(f"{shown}: there are {len(names)}, but a model supports at most {MOST_LEVELS}")
         seen_names = set()
         for name in names:
-            if name is None or name in seen_names:
-                refuse(
-                    f"{shown}: "
-                    f"{'one is missing' if name is None else f'{name!r} occurs twice, as text'}"
-                )
+            if name is None:
+                refuse(f"{shown}: one is missing")
+            if name in seen_names:
+                refuse(f"{shown}: {name!r} occurs twice, as text")
             seen_names.add(name)
             try:
                 n_bytes = len(name.encode())
@@ -279,23 +275,43 @@ class Levels:
         for i, node in enumerate(splits):
             j = int(tree.feature[node])
             split = tree.sets.get(node)
-            order = self._order.get(j)
-            if split is None and order is None:
+            new_codes = self._new_codes.get(j)
+            if split is None and new_codes is None:
                 continue
-            goes_left = np.arange(self._levels[j]) <= tree.threshold[node]
-            if split is not None:
-                goes_left[:] = not split.left
+            if split is None:
+                goes_left = np.arange(self._n_levels[j]) <= tree.threshold[node]
+            else:
+                goes_left = np.full(self._n_levels[j], not split.left)
                 goes_left[split.codes] = split.left
             codes = np.flatnonzero(goes_left)
-            codes = codes if order is None else order[codes]
+            if new_codes is not None:
+                codes = new_codes[codes]
             bits[i] = self.categories.packed(j, codes, bool(tree.missing_left[node]))
         return bits
+
+
+def _n_levels(trees, n_features, where):
+    """Number of codes that splits on sets need, by feature number."""
+    n_levels = {}
+    for t, tree in enumerate(trees):
+        for node, split in tree.sets.items():
+            j = int(tree.feature[node])
+            largest_code = int(split.codes.max(initial=0))
+            if not 0 <= j < n_features:
+                refuse(f"{where}: tree {t}: feature numbers must be from 0 to {n_features - 1}")
+            if largest_code >= MOST_LEVELS:
+                refuse(
+                    f"{where}: tree {t} has a split on category {largest_code}, but a model stores "
+                    f"categories up to {MOST_LEVELS - 1}"
+                )
+            n_levels[j] = max(n_levels.get(j, 1), largest_code + 1)
+    return n_levels
 
 
 def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, names=None):
     """Create a model from trees; ``rounds`` holds the number of trees of each round.
 
-    Its meta has ``score_error``: no score differs by more from the true one, which leaves of float64 add up to.
+    Its meta has ``score_error``, a bound on the difference between a score and the exact sum of the float64 leaves.
 
     Parameters
     ----------
@@ -304,15 +320,16 @@ def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, na
     names : dict of int to list, optional
         See `Levels`.
     """
-    classes, place = sorted_labels(labels, len(bias))
-    vector = bool(trees) and trees[0].value.ndim == 2
+    classes, position_of_class = sorted_labels(labels, len(bias))
+    has_vectors = bool(trees) and trees[0].value.ndim == 2
     levels = Levels(trees, names or {}, n_features, where)
-    builder = TreesBuilder(len(bias), n_features, vector, categories=levels.categories)
+    builder = TreesBuilder(len(bias), n_features, has_vectors, categories=levels.categories)
+    builder.bias[position_of_class] = bias
+    # Rounding errors, magnitudes and numbers of the terms of each score.
     error = np.abs(bias - rounded(bias, "a base score", where))
     size = np.abs(bias)
     terms = np.ones(len(bias))
-    builder.bias[place] = bias
-    ends = set(np.cumsum(rounds).tolist())
+    ends_of_rounds = set(np.cumsum(rounds).tolist())
     for t, tree in enumerate(trees):
         here = f"{where}: tree {t}"
         splits, leaves, steps = preorder(tree, here)
@@ -325,22 +342,22 @@ def model_of(trees, rounds, bias, n_features, meta, link, where, labels=None, na
         threshold[list(sets)] = 0
         if not np.isfinite(threshold).all():
             refuse(f"{here}: a threshold is not finite as float32")
-        to = slice(None) if vector else slice(tree.cls, tree.cls + 1)
-        error[to] += np.abs(value - rounded(value, "a leaf", here)).max(axis=0)
-        size[to] += np.abs(value).max(axis=0)
-        terms[to] += 1
-        value = value[:, np.argsort(place)] if vector else value
-        cls = -1 if vector else int(place[tree.cls])
+        changed = slice(None) if has_vectors else slice(tree.cls, tree.cls + 1)
+        error[changed] += np.abs(value - rounded(value, "a leaf", here)).max(axis=0)
+        size[changed] += np.abs(value).max(axis=0)
+        terms[changed] += 1
+        if has_vectors:
+            value = value[:, np.argsort(position_of_class)]
         builder.add_tree(
             feature,
             threshold,
             tree.missing_left[splits],
             right=steps,
             leaf=value,
-            cls=cls,
+            cls=-1 if has_vectors else int(position_of_class[tree.cls]),
             sets=sets,
         )
-        if t + 1 in ends:
+        if t + 1 in ends_of_rounds:
             builder.end_round()
     error += terms * meta.pop("precision") * size
     meta["score_error"] = float(error.max())
@@ -371,17 +388,17 @@ def sorted_labels(labels, n_classes):
     label_list = label_array.tolist()
     if label_array.dtype.kind == "f" and all(label.is_integer() for label in label_list):
         label_list = [int(label) for label in label_list]
-    integers = all(isinstance(label, int) and -(2**63) <= label < 2**63 for label in label_list)
-    if not integers and not all(isinstance(label, str) for label in label_list):
+    are_integers = all(isinstance(label, int) and -(2**63) <= label < 2**63 for label in label_list)
+    if not are_integers and not all(isinstance(label, str) for label in label_list):
         raise ValueError(
             f"labels must be 64-bit integers or strings; these are {label_list[:5]!r} of type "
             f"{label_array.dtype}"
         )
     if len(set(label_list)) < n_classes:
-        twice = next(label for label in label_list if label_list.count(label) > 1)
-        raise ValueError(f"labels must be distinct; {twice!r} occurs twice")
+        repeated = next(label for label in label_list if label_list.count(label) > 1)
+        raise ValueError(f"labels must be distinct; {repeated!r} occurs twice")
     order = sorted(range(n_classes), key=label_list.__getitem__)
-    classes = np.array([label_list[k] for k in order], dtype=None if integers else object)
+    classes = np.array([label_list[k] for k in order], dtype=None if are_integers else object)
     return classes, np.argsort(order)
 
 
@@ -395,10 +412,9 @@ def rounded(values, name, where):
 def floats_below(values):
     """The largest float32 not above each number: float32 rows are on the same side of both."""
     with np.errstate(over="ignore", invalid="ignore"):
-        near = values.astype(np.float32)
-        return np.where(
-            near.astype(np.float64) > values, np.nextafter(near, np.float32(-np.inf)), near
-        )
+        nearest = values.astype(np.float32)
+        is_above = nearest.astype(np.float64) > values
+        return np.where(is_above, np.nextafter(nearest, np.float32(-np.inf)), nearest)
 
 
 def floats_before(values):
@@ -408,10 +424,11 @@ def floats_before(values):
     these as 0, so 0 would count as negative. Bits are compared, because floats do not distinguish subnormal numbers
     there. No x is below minus infinity: t is then the lowest number, the only x for which the result is wrong.
     """
-    before = np.nextafter(values, np.float32(-np.inf))
-    bits = before.view(np.uint32)
-    before = np.where((bits > 0x80000000) & (bits < 0x80800000), -np.finfo(np.float32).tiny, before)
-    return np.where(values == -np.inf, np.float32(-LARGEST), before)
+    preceding = np.nextafter(values, np.float32(-np.inf))
+    bits = preceding.view(np.uint32)
+    is_negative_subnormal = (bits > 0x80000000) & (bits < 0x80800000)
+    preceding = np.where(is_negative_subnormal, -np.finfo(np.float32).tiny, preceding)
+    return np.where(values == -np.inf, np.float32(-LARGEST), preceding)
 
 
 def count(value, name, low, high, where):

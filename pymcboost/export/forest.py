@@ -25,20 +25,21 @@ def forest(model, target, also=""):
     ``also``: what else the target can store, for the message.
     """
     ensemble = model.ensemble
-    if ensemble.KIND not in (1, 3) or ensemble.decoder != "linear":
-        kind = (
-            f"decoder={ensemble.decoder!r}"
-            if ensemble.KIND in (1, 3)
-            else f"kind {ensemble.KIND}: {ensemble.NAME}"
-        )
+    obstacle = None
+    if ensemble.KIND not in (1, 3):
+        obstacle = f"kind {ensemble.KIND}: {ensemble.NAME}"
+    elif ensemble.decoder != "linear":
+        obstacle = f"decoder={ensemble.decoder!r}"
+    if obstacle is not None:
         raise ValueError(
             f"{target} can store stumps and trees whose leaves are summed{also}; this model "
-            f"has {kind}"
+            f"has {obstacle}"
         )
     if not len(ensemble):
         return [{"class": 0, "base": None, "nodes": [{"value": 0.0}]}], None
-    parts = dict(ensemble.dump())
-    return list(parts["trees"]), None if parts["code"] is None else np.array(parts["code"])
+    contents = dict(ensemble.dump())
+    code = None if contents["code"] is None else np.array(contents["code"])
+    return list(contents["trees"]), code
 
 
 def votes(value, tree, code):
@@ -47,17 +48,19 @@ def votes(value, tree, code):
         return list(enumerate(value))
     if code is not None:
         return list(enumerate((np.float64(value) * code[tree["class"]]).tolist()))
-    return [(tree["class"], value)] + ([] if tree["base"] is None else [(tree["base"], -value)])
+    if tree["base"] is None:
+        return [(tree["class"], value)]
+    return [(tree["class"], value), (tree["base"], -value)]
 
 
 def errors_of(model, X):
     """Bound, for each row, on the error of its scores if a runtime adds them in float32.
 
-    Stumps and trees have one bound for all rows, see `error_of`. Those of a linear machine follow from the row x: d
+    Stumps and trees have one bound for all rows, see `error_of`. The bounds of a linear machine depend on the row x: d
     products and a bias are rounded, each at most d + 1 times, by 2^-24 of their magnitude at most, in any order. So an
-    error is at most g (|w| |x| + |b|) for the weights w and the bias b of a class, with g = n / (2^24 - n) and
-    n = d + 2: one more than needed, for the rounding of `Model.raw_scores`. Products below the least number of float32
-    are left out of it. It is infinite where n is 2^24 or more.
+    error is at most g (|w| |x| + |b|) for the weights w and the bias b of a class, with g = n / (2^24 - n). Here
+    n = d + 2, one more than needed, for the rounding of `Model.raw_scores`. Products below the smallest number of
+    float32 are ignored. The bound is infinite if n is 2^24 or more.
 
     Parameters
     ----------
@@ -78,11 +81,11 @@ def errors_of(model, X):
     bounds = np.full(m, np.inf)
     if n >= 2**24:
         return bounds
-    numbers = len(X.data) * len(bias) if hasattr(X, "indptr") else m * len(weight)
-    step = max(1, BLOCK * m // max(1, numbers))
+    n_values = len(X.data) * len(bias) if hasattr(X, "indptr") else m * len(weight)
+    step = max(1, BLOCK * m // max(1, n_values))
     for begin in range(0, m, step):
-        size = _sizes(X, slice(begin, min(m, begin + step)), weight)
-        bounds[begin : begin + step] = n / (2**24 - n) * (size + bias).max(axis=1)
+        rows = slice(begin, min(m, begin + step))
+        bounds[rows] = n / (2**24 - n) * (_sizes(X, rows, weight) + bias).max(axis=1)
     return bounds
 
 
@@ -91,10 +94,11 @@ def _sizes(X, rows, weight):
     if not hasattr(X, "indptr"):
         return np.abs(np.asarray(X[rows], dtype=np.float64)) @ weight
     ends = X.indptr[rows.start : rows.stop + 1]
-    part = slice(ends[0], ends[-1])
+    entries = slice(ends[0], ends[-1])
     size = np.zeros((len(ends) - 1, weight.shape[1]))
     row = np.repeat(np.arange(len(size)), np.diff(ends))
-    np.add.at(size, row, np.abs(X.data[part].astype(np.float64))[:, None] * weight[X.indices[part]])
+    values = np.abs(X.data[entries].astype(np.float64))
+    np.add.at(size, row, values[:, None] * weight[X.indices[entries]])
     return size
 
 
@@ -104,8 +108,9 @@ def error_of(model, trees, code):
     terms = np.ones(model.n_classes_)
     for tree in trees:
         largest = np.zeros(model.n_classes_)
-        for node in tree["nodes"]:
-            for cls, value in votes(node["value"], tree, code) if "value" in node else ():
+        leaves = [node for node in tree["nodes"] if "value" in node]
+        for leaf in leaves:
+            for cls, value in votes(leaf["value"], tree, code):
                 largest[cls] = max(largest[cls], abs(value))
         size = size + largest
         terms = terms + (largest > 0)

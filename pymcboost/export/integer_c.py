@@ -167,9 +167,11 @@ def _parts(quantised, name, qualifier, header):
         f"{qualifier}int {name}_predict(const {quantised.input} *x);\n"
         f"{qualifier}{label}{name}_label(int number);"
     )
-    for part, values in _arrays(quantised, packed, widths).items():
-        yield "\n".join(array(f"{name}_{part}", values))
-    for text in [*[KEY] * bits_of_floats, BITS, SCORES, PREDICT]:
+    for array_name, values in _arrays(quantised, packed, widths).items():
+        yield "\n".join(array(f"{name}_{array_name}", values))
+    if bits_of_floats:
+        yield _filled(KEY, words)
+    for text in (BITS, SCORES, PREDICT):
         yield _filled(text, words)
     yield "\n".join(_label_function(model, name, qualifier + label))
     if header:
@@ -178,18 +180,19 @@ def _parts(quantised, name, qualifier, header):
 
 def _arrays(quantised, packed, widths):
     """Constant arrays of the file, by name."""
+    _, threshold = feature_type(packed.threshold, quantised.rows)
     arrays = {
         "bias": quantised.bias,
         "feature": packed.feature,
         "first": packed.first,
-        "threshold": feature_type(packed.threshold, quantised.rows)[1],
+        "threshold": threshold,
         "value": quantised.leaves(packed.value),
     }
-    arrays |= {
-        part: np.asarray(bits) for part, bits in packed.bits.items() if len(bits) and widths[part]
-    }
-    for part in ("split", "leaf"):
-        arrays.setdefault(part, np.zeros(1, dtype=np.uint8))
+    for stream, bits in packed.bits.items():
+        if len(bits) and widths[stream]:
+            arrays[stream] = np.asarray(bits)
+    for stream in ("split", "leaf"):
+        arrays.setdefault(stream, np.zeros(1, dtype=np.uint8))
     return arrays
 
 
@@ -200,7 +203,7 @@ def _words(packed, widths, bits_of_floats):
     goes_left = " || (v == INT32_MAX && NAME_bits(NAME_split, bit + SPLITBITS - 1, 1))"
     return {
         "TREES": packed.n_trees,
-        "LEAST": packed.least,
+        "LEAST": packed.smallest_size,
         " SIZES": " + NAME_bits(NAME_size, t * SIZEBITS, SIZEBITS)" if widths["size"] else "",
         "SIZEBITS": widths["size"],
         "SPLITBITS": widths["split"],
@@ -212,7 +215,7 @@ def _words(packed, widths, bits_of_floats):
         "CLASSBITS": widths["class"],
         "MISSING": goes_left if missing and bits_of_floats else "",
         "READ": "NAME_key(x[NAME_feature[f]])" if bits_of_floats else "x[NAME_feature[f]]",
-        "ADD": ADD_ONE.replace("CLASSOF", class_of) if packed.own else ADD_ALL,
+        "ADD": ADD_ONE.replace("CLASSOF", class_of) if packed.has_classes else ADD_ALL,
     }
 
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pymcboost.export.forest import of_one_label
+from pymcboost.model.covers import first_leaves
 
 TYPES = ("int8", "int16", "int32")
 FEATURES = ("uint8", "int8", "uint16", "int16", "int32")
@@ -61,29 +62,26 @@ class Quantised:
                 f"layout={self.model.layout!r} ({self.model.ensemble.NAME}). Save the trees "
                 "with layout='packed' and leaves='int8'"
             )
-        rows = rows.toarray() if hasattr(rows, "toarray") else rows
+        if hasattr(rows, "toarray"):
+            rows = rows.toarray()
         with np.errstate(over="ignore"):
             self.rows = None if rows is None else np.asarray(rows, dtype=np.float32)
         trees = self.model.ensemble
         self.input, _ = feature_type(trees.threshold, self.rows)
         # The largest leaf just fits its type. The largest sum fits 32 bits, even after each term was rounded by up to
         # a half.
+        leaf = trees.leaf.astype(np.float64)
+        bias = trees.bias.astype(np.float64)
         largest_leaf = float(np.abs(trees.leaf).max(initial=0)) or 1.0
-        largest_sum = (
-            float(
-                self._magnitudes(trees.leaf.astype(np.float64), trees.bias.astype(np.float64)).max()
-            )
-            or 1.0
-        )
+        largest_sum = float(self._magnitudes(leaf, bias).max()) or 1.0
         roundings = (len(trees) + 1) / 2
         self.scale = min(
             np.iinfo(integer).max / largest_leaf, (LARGEST - roundings - 1) / largest_sum
         )
         self.leaf = self.leaves(trees.leaf)
-        self.bias = np.rint(trees.bias.astype(np.float64) * self.scale).astype(np.int32)
-        self.bound = int(
-            self._magnitudes(self.leaf.astype(np.int64), self.bias.astype(np.int64)).max()
-        )
+        self.bias = np.rint(bias * self.scale).astype(np.int32)
+        magnitudes = self._magnitudes(self.leaf.astype(np.int64), self.bias.astype(np.int64))
+        self.bound = int(magnitudes.max())
         if self.bound > LARGEST:
             raise ValueError(
                 f"integer={integer!r}: a sum could reach {self.bound}, which does not fit 32 bits"
@@ -96,11 +94,11 @@ class Quantised:
     def labels(self, X):
         """Predicted class numbers of rows."""
         trees = self.model.ensemble
-        leaf_of = self.model.apply(X)
-        first = self._first_leaves()
-        scores = np.tile(self.bias.astype(np.int64), (len(leaf_of), 1))
+        leaf_of_row = self.model.apply(X)
+        first = first_leaves(trees)
+        scores = np.tile(self.bias.astype(np.int64), (len(leaf_of_row), 1))
         for t in range(len(trees)):
-            value = self.leaf[first[t] + leaf_of[:, t]].astype(np.int64)
+            value = self.leaf[first[t] + leaf_of_row[:, t]].astype(np.int64)
             if trees.cls is None:
                 scores += value
             else:
@@ -113,8 +111,8 @@ class Quantised:
 
     def comment(self):
         """Yield lines about the conversion, for the file and for users."""
-        kinds = {"uint32_t": "the bits of float32"}
-        yield f"Features are {kinds.get(self.input, self.input)}. A score of 1 is {self.scale:.9g} here."
+        features = "the bits of float32" if self.input == "uint32_t" else self.input
+        yield f"Features are {features}. A score of 1 is {self.scale:.9g} here."
         yield (
             f"No sum exceeds +-{self.bound}, the largest magnitudes of the leaves of all weak "
             "learners and of a bias."
@@ -127,15 +125,10 @@ class Quantised:
                 "point."
             )
 
-    def _first_leaves(self):
-        """First leaf of every tree, and the total number of leaves."""
-        trees = self.model.ensemble
-        return trees.offset + np.arange(len(trees) + 1)
-
     def _magnitudes(self, leaf, bias):
         """For every class, |bias| plus the largest |leaf| of every tree: an upper bound of all partial sums."""
         trees = self.model.ensemble
-        first = self._first_leaves()
+        first = first_leaves(trees)
         total = np.abs(bias)
         for t in range(len(trees)):
             largest = np.abs(leaf[first[t] : first[t + 1]]).max(axis=0)
@@ -148,18 +141,18 @@ class Quantised:
 
 def feature_type(threshold, rows):
     """Type of the features in C, and the thresholds in this type."""
-    if (
-        rows is not None
-        and rows.size
-        and (rows == np.rint(rows)).all()
-        and np.abs(rows).max() < EXACT
-    ):
-        down = np.floor(threshold.astype(np.float64))
-        low = rows.min()
+    if rows is not None and rows.size and _are_exact_integers(rows):
+        rounded_down = np.floor(threshold.astype(np.float64))
+        low = min(rows.min(), rounded_down.min(initial=0))
         high = rows.max()
         for name in FEATURES:
             info = np.iinfo(name)
-            if info.min <= min(low, down.min(initial=0)) and high <= info.max:
-                return f"{name}_t", np.minimum(down, info.max).astype(name)
+            if info.min <= low and high <= info.max:
+                return f"{name}_t", np.minimum(rounded_down, info.max).astype(name)
     bits = np.abs(threshold + np.float32(0)).view(np.int32)
     return "uint32_t", np.where(threshold < 0, -bits, bits).astype(np.int32)
+
+
+def _are_exact_integers(rows):
+    """Whether all values are integers that float32 stores exactly, as well as their neighbours."""
+    return (rows == np.rint(rows)).all() and np.abs(rows).max() < EXACT

@@ -66,6 +66,7 @@ OBJECTIVE_WORDS = {"num_class", "sigmoid"}
 MOST_WORDS = 1 << 31
 # LightGBM treats values up to this magnitude as 0.
 ZERO = np.float32(1e-35)
+# Types of missing values in decision_type: there are none, or zeros.
 NONE = 0
 ZEROS = 1
 # The parameter with the columns of codes, and the line with the categories of the frame.
@@ -173,51 +174,49 @@ def parsed(text, where, labels=None, category_columns=None):
         "the objective",
         where,
     )
-    binary, need = (
-        name == "binary",
-        lambda key, low, high: count(head.get(key, "absent"), key, low, high, where),
-    )
-    n_classes = need("num_class", 1 if binary else 2, 1 if binary else MOST_CLASSES)
-    need("num_tree_per_iteration", n_classes, n_classes)
-    n_features = need("max_feature_idx", 0, MOST_FEATURES - 1) + 1
-    if len(trees) % n_classes:
+
+    def integer(key, low, high):
+        return count(head.get(key, "absent"), key, low, high, where)
+
+    is_binary = name == "binary"
+    if is_binary:
+        trees_per_round = integer("num_class", 1, 1)
+        classes = [1]
+    else:
+        trees_per_round = integer("num_class", 2, MOST_CLASSES)
+        classes = range(trees_per_round)
+    integer("num_tree_per_iteration", trees_per_round, trees_per_round)
+    n_features = integer("max_feature_idx", 0, MOST_FEATURES - 1) + 1
+    if len(trees) % trees_per_round:
         refuse(
             f"{where}: there are {len(trees)} trees, which is not a multiple of the "
-            f"{n_classes} of an iteration"
+            f"{trees_per_round} of an iteration"
         )
-    classes = [1] if binary else range(n_classes)
-    made = [
-        tree_of(block, f"{where}: tree {t}", classes[t % n_classes])
-        for t, block in enumerate(trees)
-    ]
-    bias = np.zeros(2 if binary else n_classes)
-    rounds = [n_classes] * (len(trees) // n_classes)
     meta = {"imported": f"LightGBM {head['version']}", "objective": name, "precision": 2.0**-50}
     names = head.get("feature_names", "").split(" ")
     if len(names) == n_features and names != [f"Column_{j}" for j in range(n_features)]:
         meta["feature_names"] = names
-    levels = named_levels(text, head, names, columns=category_columns, where=where)
-    link = "none" if name == "multiclassova" else "softmax"
     model = model_of(
-        made,
-        rounds,
-        bias,
+        [
+            tree_of(block, f"{where}: tree {t}", classes[t % trees_per_round])
+            for t, block in enumerate(trees)
+        ],
+        rounds=[trees_per_round] * (len(trees) // trees_per_round),
+        bias=np.zeros(2 if is_binary else trees_per_round),
         n_features=n_features,
         meta=meta,
-        link=link,
+        link="none" if name == "multiclassova" else "softmax",
         where=where,
         labels=labels,
-        names=levels,
+        names=named_levels(text, head, names, columns=category_columns, where=where),
     )
-    slope = (
-        [word.removeprefix("sigmoid:") for word in objective_words if word.startswith("sigmoid:")]
-        if binary
-        else []
-    )
-    factor = numbers(slope[0], "sigmoid", 1, where)[0] if slope else 1.0
-    if not 1e-30 < factor < 1e30:
-        refuse(f"{where}: sigmoid is {factor:g}; it must be above 0")
-    return model if factor == 1 else model._with_link_temperature(1 / float(factor))
+    slopes = [word.partition(":")[2] for word in objective_words if word.startswith("sigmoid:")]
+    if not is_binary or not slopes:
+        return model
+    slope = numbers(slopes[0], "sigmoid", 1, where)[0]
+    if not 1e-30 < slope < 1e30:
+        refuse(f"{where}: sigmoid is {slope:g}; it must be above 0")
+    return model if slope == 1 else model._with_link_temperature(1 / float(slope))
 
 
 def named_levels(text, head, names, columns, where):
@@ -233,9 +232,12 @@ def named_levels(text, head, names, columns, where):
         return dict(zip(columns, levels, strict=False))
     if not levels:
         return {}
-    coded = CODED.findall(text)
-    codes = codes_trained_on(head)
-    columns = [int(number) for number in coded[-1].split(",") if number] if coded else sorted(codes)
+    code_columns = CODED.findall(text)
+    largest_codes = codes_trained_on(head)
+    if code_columns:
+        columns = [int(number) for number in code_columns[-1].split(",") if number]
+    else:
+        columns = sorted(largest_codes)
     remedy = (
         "so the levels may belong to other columns; name the columns that were categories in "
         "category_columns"
@@ -245,27 +247,24 @@ def named_levels(text, head, names, columns, where):
             f"{where}: the data frame had {len(levels)} columns of categories, but the model "
             f"has {len(columns)} categorical features, {remedy}"
         )
-    for j, names_of in zip(columns, levels, strict=True):
-        if codes.get(j, -1) >= len(names_of):
+    for j, column_levels in zip(columns, levels, strict=True):
+        if largest_codes.get(j, -1) >= len(column_levels):
             refuse(
-                f"{where}: feature {j} had the code {codes[j]}, but the column of categories "
-                f"at its position has {counted(len(names_of), 'level')}, {remedy}"
+                f"{where}: feature {j} had the code {largest_codes[j]}, but the column of categories "
+                f"at its position has {counted(len(column_levels), 'level')}, {remedy}"
             )
     return dict(zip(columns, levels, strict=True))
 
 
 def codes_trained_on(head):
     """Largest code of every categorical feature, by feature number, from feature_infos."""
-    infos = enumerate(head.get("feature_infos", "").split(" "))
-    listed = {
-        j: info.split(":")
-        for j, info in infos
-        if info and info != "none" and not info.startswith("[")
-    }
-    return {
-        j: max((int(code) for code in codes if code.isdecimal()), default=-1)
-        for j, codes in listed.items()
-    }
+    largest_codes = {}
+    for j, info in enumerate(head.get("feature_infos", "").split(" ")):
+        # A numeric feature has an interval in brackets, a categorical one its codes.
+        if info and info != "none" and not info.startswith("["):
+            codes = [int(code) for code in info.split(":") if code.isdecimal()]
+            largest_codes[j] = max(codes, default=-1)
+    return largest_codes
 
 
 def levels_of_frame(text, where):
@@ -277,13 +276,14 @@ def levels_of_frame(text, where):
         levels = json.loads(lines[-1]) or []
     except (ValueError, RecursionError) as error:
         refuse(f"{where}: pandas_categorical is not valid JSON: {error}")
-    one_level = (str, int, float)
-    if not isinstance(levels, list) or not all(
-        isinstance(each, list) and all(isinstance(level, one_level) for level in each)
-        for each in levels
-    ):
+    if not isinstance(levels, list) or not all(_is_list_of_levels(column) for column in levels):
         refuse(f"{where}: pandas_categorical must hold lists of text and numbers")
     return levels
+
+
+def _is_list_of_levels(value):
+    """Whether a value is a list of text and numbers."""
+    return isinstance(value, list) and all(isinstance(level, (str, int, float)) for level in value)
 
 
 def column_number(column, names):
@@ -320,48 +320,47 @@ def fields(block):
 
 def tree_of(block, where, cls):
     """Parse a tree; its leaves come after its splits."""
-    has = fields("number=" + block)
-    n = count(has.get("num_leaves", "absent"), "num_leaves", 1, high=len(block), where=where)
-    n_sets = count(has.get("num_cat", "0"), "num_cat", 0, high=n - 1, where=where)
-    if has.get("is_linear", "0") != "0":
+    lines = fields("number=" + block)
+    n = count(lines.get("num_leaves", "absent"), "num_leaves", 1, high=len(block), where=where)
+    n_sets = count(lines.get("num_cat", "0"), "num_cat", 0, high=n - 1, where=where)
+    if lines.get("is_linear", "0") != "0":
         refuse(
             f"{where}: this is a linear tree, with linear functions in its leaves; only "
             "constant leaves can be imported"
         )
-    check_keys(has, TREE_KEYS | SET_KEYS if n_sets else TREE_KEYS, "the tree", where)
+    check_keys(lines, TREE_KEYS | SET_KEYS if n_sets else TREE_KEYS, "the tree", where)
 
-    def whole(key, low, high):
-        return whole_numbers(has, key, n - 1, low, high, where)
+    def integers(key, low, high):
+        return whole_numbers(lines, key, n - 1, low, high, where)
 
-    left, right = (whole(f"{side}_child", -n, n - 2) for side in ("left", "right"))
-    # A leaf is ~number in the file; here, it comes after the n - 1 splits.
-    left, right = (np.where(child < 0, n - 2 - child, child) for child in (left, right))
-    feature, decision = whole("split_feature", 0, MOST_FEATURES - 1), whole("decision_type", 0, 255)
-    threshold = numbers(has.get("threshold", ""), "threshold", n - 1, where)
-    value = numbers(has.get("leaf_value", ""), "leaf_value", n, where)
-    categorical = (decision & 1) > 0
-    sets = sets_of(has, np.flatnonzero(categorical), threshold, n_sets, where)
-    threshold = np.where(categorical, 0.0, threshold)
+    left = integers("left_child", -n, n - 2)
+    right = integers("right_child", -n, n - 2)
+    feature = integers("split_feature", 0, MOST_FEATURES - 1)
+    decision = integers("decision_type", 0, 255)
+    threshold = numbers(lines.get("threshold", ""), "threshold", n - 1, where)
+    value = numbers(lines.get("leaf_value", ""), "leaf_value", n, where)
+    is_categorical = (decision & 1) > 0
+    sets = sets_of(lines, np.flatnonzero(is_categorical), threshold, n_sets, where)
+    threshold = np.where(is_categorical, 0.0, threshold)
     # Missing values, and codes that are in no set, go right.
-    decision = np.where(categorical, 0, decision)
-    missing = decision >> 2 & 3
+    decision = np.where(is_categorical, 0, decision)
+    missing_type = decision >> 2 & 3
     default_left = (decision & 2) > 0
     zero_left = threshold >= 0
-    if ((missing == ZEROS) & (default_left != zero_left)).any():
+    if ((missing_type == ZEROS) & (default_left != zero_left)).any():
         refuse(
             f"{where}: zeros are treated as missing (zero_as_missing) and do not follow the "
             "threshold, which cannot be imported"
         )
     # If training had no missing values, NaN counts as 0.
-    nan_left = np.where(missing == NONE, zero_left & ~categorical, default_left)
+    nan_left = np.where(missing_type == NONE, zero_left & ~is_categorical, default_left)
     # All values that count as 0 go where 0 goes.
-    around = np.where(zero_left, ZERO, np.nextafter(-ZERO, -LARGEST, dtype=np.float32))
-    threshold = np.where(np.abs(threshold) <= ZERO, around, np.minimum(threshold, LARGEST))
-    rest = np.zeros(n)
+    beside_zero = np.where(zero_left, ZERO, np.nextafter(-ZERO, -LARGEST, dtype=np.float32))
+    threshold = np.where(np.abs(threshold) <= ZERO, beside_zero, np.minimum(threshold, LARGEST))
     return Tree(
-        np.append(left, rest).astype(np.int64),
-        np.append(right, rest).astype(np.int64),
-        np.arange(2 * n - 1) >= n - 1,
+        left=_children(left),
+        right=_children(right),
+        leaf=np.arange(2 * n - 1) >= n - 1,
         feature=feature,
         threshold=floats_below(threshold),
         missing_left=nan_left,
@@ -371,18 +370,26 @@ def tree_of(block, where, cls):
     )
 
 
-def sets_of(has, nodes, threshold, n_sets, where):
+def _children(child):
+    """Children by node, given those of the s splits: a leaf, ~number in the file, comes after the splits."""
+    s = len(child)
+    children = np.zeros(2 * s + 1, dtype=np.int64)
+    children[:s] = np.where(child < 0, s - 1 - child, child)
+    return children
+
+
+def sets_of(lines, nodes, threshold, n_sets, where):
     """Codes that categorical splits send left, by split number: bits of words, lowest first."""
     if not n_sets:
         if len(nodes):
             refuse(f"{where}: decision_type marks a categorical split, but num_cat is 0")
         return {}
-    ends = whole_numbers(has, "cat_boundaries", n_sets + 1, low=0, high=MOST_WORDS, where=where)
+    ends = whole_numbers(lines, "cat_boundaries", n_sets + 1, low=0, high=MOST_WORDS, where=where)
     if ends[0] != 0 or (np.diff(ends) < 1).any():
         refuse(f"{where}: cat_boundaries must increase, starting from 0")
-    words = whole_numbers(
-        has, "cat_threshold", int(ends[-1]), low=0, high=2**32 - 1, where=where
-    ).astype("<u4")
+    n_words = int(ends[-1])
+    words = whole_numbers(lines, "cat_threshold", n_words, low=0, high=2**32 - 1, where=where)
+    words = words.astype("<u4")
     set_of_split = {}
     for node in nodes.tolist():
         number = threshold[node]
@@ -391,16 +398,15 @@ def sets_of(has, nodes, threshold, n_sets, where):
                 f"{where}: the threshold of a categorical split must be the number of a set, "
                 f"below {n_sets}"
             )
-        part = words[ends[int(number)] : ends[int(number) + 1]]
-        set_of_split[node] = Set(
-            np.flatnonzero(np.unpackbits(part.view(np.uint8), bitorder="little")), True
-        )
+        words_of_set = words[ends[int(number)] : ends[int(number) + 1]]
+        bits = np.unpackbits(words_of_set.view(np.uint8), bitorder="little")
+        set_of_split[node] = Set(np.flatnonzero(bits), left=True)
     return set_of_split
 
 
-def whole_numbers(has, key, n, low, high, where):
+def whole_numbers(lines, key, n, low, high, where):
     """Parse ``n`` integers in a range."""
-    values = numbers(has.get(key, ""), key, n, where)
+    values = numbers(lines.get(key, ""), key, n, where)
     if ((values < low) | (values > high) | (values != np.floor(values))).any():
         refuse(f"{where}: {key} must hold integers from {low} to {high}")
     return values.astype(np.int64)

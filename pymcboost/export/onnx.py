@@ -12,8 +12,20 @@ OPSETS = (("", 17), ("ai.onnx.ml", 3))
 IR_VERSION = 8
 # Factors of the scores in the softmax.
 LINKS = {"none": 1.0, "softmax": 1.0, "softmax2": 2.0}
-# Division of a score by less may give infinity in float32, and then NaN as a probability.
+# A score divided by a smaller temperature may be infinite in float32, and then a probability would be NaN.
 LEAST_TEMPERATURE = 1e-30
+# Attributes of the nodes of all trees, and of the votes of their leaves.
+NODE_ATTRIBUTES = (
+    "treeids",
+    "nodeids",
+    "featureids",
+    "values",
+    "modes",
+    "truenodeids",
+    "falsenodeids",
+    "missing_value_tracks_true",
+)
+VOTE_ATTRIBUTES = ("treeids", "nodeids", "ids", "weights")
 
 
 def to_onnx(model: Any) -> bytes:
@@ -67,54 +79,50 @@ def to_onnx(model: Any) -> bytes:
         from onnx import TensorProto, checker, helper, numpy_helper
     except ImportError:
         raise ImportError("ONNX needs the package onnx: pip install 'pymcboost[onnx]'") from None
-    nodes, constants, error = (
-        _linear(helper.make_node, model)
-        if trees is None
-        else _trees(helper.make_node, model, *trees)
-    )
+    node = helper.make_node
+    if trees is None:
+        nodes, constants, error = _linear(node, model)
+    else:
+        nodes, constants, error = _trees(node, model, *trees)
     constants["labels"] = _labels(model)
-    nodes.append(helper.make_node("ArgMax", ["scores"], ["best"], axis=1, keepdims=0))
-    nodes.append(helper.make_node("Gather", ["labels", "best"], ["label"], axis=0))
-    text = constants["labels"].dtype.kind == "O"
+    nodes.append(node("ArgMax", ["scores"], ["best"], axis=1, keepdims=0))
+    nodes.append(node("Gather", ["labels", "best"], ["label"], axis=0))
+    label_type = TensorProto.INT64
+    if constants["labels"].dtype.kind == "O":
+        label_type = TensorProto.STRING
     k = model.n_classes_
     floats = TensorProto.FLOAT
-    out = [
-        ("label", TensorProto.STRING if text else TensorProto.INT64, ["m"]),
-        ("scores", floats, ["m", k]),
-    ]
+    outputs = [("label", label_type, ["m"]), ("scores", floats, ["m", k])]
     if model.link == "shares":
-        constants["axes"], constants["zero"] = (
-            np.array([1], dtype=np.int64),
-            np.array(0, dtype=np.float32),
-        )
-        nodes.append(helper.make_node("Max", ["scores", "zero"], ["above"]))
-        nodes.append(helper.make_node("ReduceSum", ["above", "axes"], ["sum"], keepdims=1))
-        nodes.append(helper.make_node("Div", ["above", "sum"], ["probabilities"]))
-        out.append(("probabilities", floats, ["m", k]))
+        constants["axes"] = np.array([1], dtype=np.int64)
+        constants["zero"] = np.array(0, dtype=np.float32)
+        nodes.append(node("Max", ["scores", "zero"], ["above"]))
+        nodes.append(node("ReduceSum", ["above", "axes"], ["sum"], keepdims=1))
+        nodes.append(node("Div", ["above", "sum"], ["probabilities"]))
+        outputs.append(("probabilities", floats, ["m", k]))
     elif model.has_probabilities:
-        constants["slope"] = np.array(
-            LINKS[model.link] / (model.temperature or 1), dtype=np.float32
-        )
-        nodes.append(helper.make_node("Mul", ["scores", "slope"], ["scaled"]))
-        nodes.append(helper.make_node("Softmax", ["scaled"], ["probabilities"], axis=1))
-        out.append(("probabilities", floats, ["m", k]))
+        slope = LINKS[model.link] / (model.temperature or 1)
+        constants["slope"] = np.array(slope, dtype=np.float32)
+        nodes.append(node("Mul", ["scores", "slope"], ["scaled"]))
+        nodes.append(node("Softmax", ["scaled"], ["probabilities"], axis=1))
+        outputs.append(("probabilities", floats, ["m", k]))
     graph = helper.make_graph(
         nodes,
         "model",
         [helper.make_tensor_value_info("X", floats, ["m", model.n_features_in_])],
-        [helper.make_tensor_value_info(*name_type_and_shape) for name_type_and_shape in out],
+        [helper.make_tensor_value_info(*output) for output in outputs],
         [numpy_helper.from_array(values, name) for name, values in constants.items()],
     )
-    made = helper.make_model(
+    onnx_model = helper.make_model(
         graph,
-        opset_imports=[helper.make_opsetid(*name_type_and_shape) for name_type_and_shape in OPSETS],
+        opset_imports=[helper.make_opsetid(domain, version) for domain, version in OPSETS],
         ir_version=IR_VERSION,
         producer_name="pymcboost",
         producer_version=__version__,
     )
-    helper.set_model_props(made, {} if error is None else {"score_error": repr(error)})
-    checker.check_model(made)
-    return made.SerializeToString()
+    helper.set_model_props(onnx_model, {} if error is None else {"score_error": repr(error)})
+    checker.check_model(onnx_model)
+    return onnx_model.SerializeToString()
 
 
 def _labels(model):
@@ -132,38 +140,28 @@ def _linear(node, model):
 
 def _trees(node, model, trees, code):
     """Nodes for stumps or trees, and a bound on the error of a score."""
-    columns = {
-        name: [] for name in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids")
-    }
-    columns |= {"falsenodeids": [], "missing_value_tracks_true": []}
-    attribute_lists = {name: [] for name in ("treeids", "nodeids", "ids", "weights")}
+    attributes = {f"nodes_{name}": [] for name in NODE_ATTRIBUTES}
+    attributes |= {f"target_{name}": [] for name in VOTE_ATTRIBUTES}
     for t, tree in enumerate(trees):
         for number, tree_node in enumerate(tree["nodes"]):
-            split = "feature" in tree_node
-            row = (
+            is_split = "feature" in tree_node
+            values = (
                 t,
                 number,
                 tree_node.get("feature", 0),
                 tree_node.get("threshold", 0.0),
-                "BRANCH_LEQ" if split else "LEAF",
-            )
-            row += (
+                "BRANCH_LEQ" if is_split else "LEAF",
                 tree_node.get("left", 0),
                 tree_node.get("right", 0),
                 int(tree_node.get("missing") == "left"),
             )
-            for values, value in zip(columns.values(), row, strict=True):
-                values.append(value)
-            rows = (
-                ()
-                if split
-                else ((t, number, *vote) for vote in votes(tree_node["value"], tree, code))
-            )
-            for row in rows:
-                for values, value in zip(attribute_lists.values(), row, strict=True):
-                    values.append(value)
-    attributes = {f"nodes_{name}": values for name, values in columns.items()}
-    attributes |= {f"target_{name}": values for name, values in attribute_lists.items()}
+            for name, value in zip(NODE_ATTRIBUTES, values, strict=True):
+                attributes[f"nodes_{name}"].append(value)
+            if is_split:
+                continue
+            for vote in votes(tree_node["value"], tree, code):
+                for name, value in zip(VOTE_ATTRIBUTES, (t, number, *vote), strict=True):
+                    attributes[f"target_{name}"].append(value)
     attributes |= {"n_targets": model.n_classes_, "domain": OPSETS[1][0]}
     # Runtimes ignore base_values for classes without a vote.
     nodes = [

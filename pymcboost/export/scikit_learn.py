@@ -84,50 +84,52 @@ def from_sklearn(forest: Any, labels: Any = None) -> Model:
         raise ValueError(
             f"this {name} has {n_classes} classes; a model supports 2 to {MOST_CLASSES}"
         )
-    trees = [_tree(each.tree_, f"{where}: tree {t}") for t, each in enumerate(forest.estimators_)]
+    trees = [
+        _tree(estimator.tree_, f"{where}: tree {t}")
+        for t, estimator in enumerate(forest.estimators_)
+    ]
     meta = {"imported": "scikit-learn", "estimator": name, "precision": 2.0**-50}
     names = getattr(forest, "feature_names_in_", None)
     if names is not None:
         meta["feature_names"] = [str(column) for column in names]
-    labels = forest.classes_ if labels is None else labels
-    bias = np.zeros(n_classes)
     return model_of(
         trees,
-        [1] * len(trees),
-        bias,
+        rounds=[1] * len(trees),
+        bias=np.zeros(n_classes),
         n_features=forest.n_features_in_,
         meta=meta,
         link="shares",
         where=where,
-        labels=labels,
+        labels=forest.classes_ if labels is None else labels,
     )
 
 
 def _tree(tree, where):
     """Convert a tree whose leaves hold the share of every class."""
     state = tree.__getstate__()
-    for known_keys, keys in ((STATE, state), (FIELDS, state["nodes"].dtype.names)):
-        for key in keys:
-            if key not in known_keys:
-                refuse(
-                    f"{where}: it has the unknown field {key!r}, which scikit-learn 1.9 does not "
-                    "have"
-                )
     nodes = state["nodes"]
-    missing = "missing_go_to_left" in nodes.dtype.names
-    leaf = nodes["left_child"] < 0
+    unknown = [key for key in state if key not in STATE]
+    unknown += [key for key in nodes.dtype.names if key not in FIELDS]
+    if unknown:
+        refuse(
+            f"{where}: it has the unknown field {unknown[0]!r}, which scikit-learn 1.9 does not have"
+        )
+    is_leaf = nodes["left_child"] < 0
+    # An infinite threshold separates numbers from missing values.
+    threshold = np.minimum(np.where(is_leaf, 0.0, nodes["threshold"]), LARGEST)
+    missing_left = np.zeros(len(nodes), dtype=bool)
+    if "missing_go_to_left" in nodes.dtype.names:
+        missing_left = nodes["missing_go_to_left"] > 0
     value = np.asarray(state["values"], dtype=np.float64)[:, 0, :]
-    total = value.sum(
-        axis=1, keepdims=True
-    )  # 1 from scikit-learn 1.3 on; before, the weight of the rows
+    # 1 from scikit-learn 1.3 on; before, the weight of the rows.
+    total = value.sum(axis=1, keepdims=True)
     return Tree(
-        nodes["left_child"].astype(np.int64),
-        nodes["right_child"].astype(np.int64),
-        leaf,
-        np.where(leaf, 0, nodes["feature"]).astype(np.int64),
-        # Infinity separates numbers from missing values.
-        floats_below(np.minimum(np.where(leaf, 0.0, nodes["threshold"]), LARGEST)),
-        nodes["missing_go_to_left"] > 0 if missing else np.zeros(len(nodes), dtype=bool),
-        np.divide(value, total, out=np.zeros_like(value), where=total > 0),
-        -1,
+        left=nodes["left_child"].astype(np.int64),
+        right=nodes["right_child"].astype(np.int64),
+        leaf=is_leaf,
+        feature=np.where(is_leaf, 0, nodes["feature"]).astype(np.int64),
+        threshold=floats_below(threshold),
+        missing_left=missing_left,
+        value=np.divide(value, total, out=np.zeros_like(value), where=total > 0),
+        cls=-1,
     )

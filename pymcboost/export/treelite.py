@@ -55,7 +55,8 @@ def to_treelite(model: Any) -> bytes:
             "treelite's format needs the package treelite: pip install treelite"
         ) from None
     k = model.n_classes_
-    alone = code is None and all(
+    # Whether each tree changes the score of one class, so that its leaves are numbers.
+    has_single_classes = code is None and all(
         tree["class"] is not None and tree["base"] is None for tree in trees
     )
     builder = treelite.ModelBuilder(
@@ -67,12 +68,12 @@ def to_treelite(model: Any) -> bytes:
             average_tree_output=False,
             num_target=1,
             num_class=[k],
-            leaf_vector_shape=(1, 1 if alone else k),
+            leaf_vector_shape=(1, 1 if has_single_classes else k),
         ),
         tree_annotation=treelite.TreeAnnotation(
             num_tree=len(trees),
             target_id=[0] * len(trees),
-            class_id=[tree["class"] if alone else -1 for tree in trees],
+            class_id=[tree["class"] if has_single_classes else -1 for tree in trees],
         ),
         postprocessor=treelite.PostProcessorFunc(name="identity_multiclass"),
         base_scores=model.ensemble.bias.tolist(),
@@ -89,7 +90,7 @@ def to_treelite(model: Any) -> bytes:
                 vector = np.zeros(k)
                 for cls, value in votes(node["value"], tree, code):
                     vector[cls] = value
-                builder.leaf(node["value"] if alone else vector.tolist())
+                builder.leaf(node["value"] if has_single_classes else vector.tolist())
             else:
                 builder.numerical_test(
                     node["feature"],

@@ -40,8 +40,8 @@ class _Reader:
         """Read n numbers of a type."""
         if marker not in TYPES:
             raise ValueError(f"byte {self.position}: the marker {marker!r} is not supported")
-        kind = np.dtype(TYPES[marker])
-        return np.frombuffer(self.take(n * kind.itemsize), kind)
+        dtype = np.dtype(TYPES[marker])
+        return np.frombuffer(self.take(n * dtype.itemsize), dtype)
 
     def length(self):
         """Read a number of bytes or items."""
@@ -67,19 +67,21 @@ class _Reader:
             return self.take(1).decode()
         if marker == b"[":
             return self.array(depth)
-        return self.object(depth) if marker == b"{" else self.numbers(marker, 1)[0].item()
+        if marker == b"{":
+            return self.object(depth)
+        return self.numbers(marker, 1)[0].item()
 
     def array(self, depth):
         """Read a list, or an array if all numbers have one type."""
         marker = self.take(1)
         values = []
         if marker == b"$":
-            kind = self.take(1)
+            number_type = self.take(1)
             if self.take(1) != b"#":
                 raise ValueError(
                     f"byte {self.position}: a typed array needs a count after the type"
                 )
-            return self.numbers(kind, self.length())
+            return self.numbers(number_type, self.length())
         if marker == b"#":
             return [self.value(self.take(1), depth + 1) for _ in range(self.length())]
         while marker != b"]":

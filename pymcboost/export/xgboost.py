@@ -107,16 +107,15 @@ def from_xgboost(source: "str | os.PathLike[str] | Any", labels: Any = None) -> 
     >>> estimator = xgboost.XGBClassifier().fit(X, y)  # doctest: +SKIP
     >>> model = from_xgboost(estimator.get_booster(), labels=estimator.classes_)  # doctest: +SKIP
     """
-    data, where = (
-        (source.save_raw("ubj"), "the booster")
-        if hasattr(source, "save_raw")
-        else read_bytes(source)
-    )
-    data = bytes(data)
+    if hasattr(source, "save_raw"):
+        data = bytes(source.save_raw("ubj"))
+        where = "the booster"
+    else:
+        data, where = read_bytes(source)
     start = data.lstrip()[:2]
-    text = start[:1] == b"{" and start[1:] in (b"", b'"', b"}", b" ", b"\n", b"\r", b"\t")
+    is_json = start[:1] == b"{" and start[1:] in (b"", b'"', b"}", b" ", b"\n", b"\r", b"\t")
     try:
-        contents = json.loads(data) if text else ubjson.loads(data)
+        contents = json.loads(data) if is_json else ubjson.loads(data)
     except (ValueError, RecursionError) as error:
         problem = "values are nested too deep" if isinstance(error, RecursionError) else error
         refuse(f"{where}: this is neither JSON nor UBJSON written by XGBoost: {problem}")
@@ -131,14 +130,18 @@ class _Reader:
         check_keys(contents, "the file", where)
         self.version = np.ravel(contents.get("version", ())).tolist()
         self.learner = self.get(contents, "learner", dict)
-        self.about = self.get(self.learner, "learner_model_param", dict)
+        self.params = self.get(self.learner, "learner_model_param", dict)
 
-    def get(self, dictionary, key, kind):
+    def get(self, dictionary, key, value_type):
         """Get an entry of a dictionary, and check its type."""
         value = dictionary.get(key) if isinstance(dictionary, dict) else None
-        if not isinstance(value, kind):
+        if not isinstance(value, value_type):
             refuse(f"{self.where}: {key} is missing, or not what XGBoost writes")
         return value
+
+    def count(self, params, key, low, high, default=None):
+        """Get an integer in a range from parameters, which are stored as text."""
+        return count(params.get(key, default), key, low, high=high, where=self.where)
 
     def model(self, labels):
         """Build the model."""
@@ -149,53 +152,49 @@ class _Reader:
                 f"{', '.join(OBJECTIVES)}"
             )
         booster = self.get(self.learner, "gradient_booster", dict)
-        kind = self.get(booster, "name", str)
-        if kind not in ("gbtree", "dart"):
+        booster_name = self.get(booster, "name", str)
+        if booster_name not in ("gbtree", "dart"):
             refuse(
-                f"{self.where}: the booster {kind[:40]!r} cannot be imported, only 'gbtree' "
+                f"{self.where}: the booster {booster_name[:40]!r} cannot be imported, only 'gbtree' "
                 "and 'dart' can"
             )
-        binary = name == BINARY
-        classes = count(
-            self.about.get("num_class", "0"), "num_class", 0, high=MOST_CLASSES, where=self.where
-        )
-        count(self.about.get("num_target", "1"), "num_target", 1, high=1, where=self.where)
-        if binary != (classes < 2):
-            refuse(f"{self.where}: num_class is {classes}, which does not fit {name}")
-        k = 2 if binary else classes
-        d = count(
-            self.about.get("num_feature"), "num_feature", 1, high=MOST_FEATURES, where=self.where
-        )
+        is_binary = name == BINARY
+        num_class = self.count(self.params, "num_class", 0, MOST_CLASSES, default="0")
+        self.count(self.params, "num_target", 1, 1, default="1")
+        if is_binary != (num_class < 2):
+            refuse(f"{self.where}: num_class is {num_class}, which does not fit {name}")
+        k = 2 if is_binary else num_class
+        d = self.count(self.params, "num_feature", 1, MOST_FEATURES)
         # Before XGBoost 3.4, the booster "dart" stored the trees in a nested booster, with the weights beside it.
-        nested = kind == "dart" and "gbtree" in booster
-        inner = self.get(self.get(booster, "gbtree", dict) if nested else booster, "model", dict)
-        tree_parts = self.get(inner, "trees", list)
-        weights = self.weights(booster if nested else inner, len(tree_parts))
-        info = self.numbers(inner, "tree_info", len(tree_parts), "iu").astype(np.int64)
-        if len(tree_parts) and not 0 <= info.min() <= info.max() < (1 if binary else k):
+        is_nested = booster_name == "dart" and "gbtree" in booster
+        inner_booster = self.get(booster, "gbtree", dict) if is_nested else booster
+        inner = self.get(inner_booster, "model", dict)
+        stored_trees = self.get(inner, "trees", list)
+        n_trees = len(stored_trees)
+        weights = self.weights(booster if is_nested else inner, n_trees)
+        groups = 1 if is_binary else k
+        classes = self.integers(inner, "tree_info", n_trees)
+        if n_trees and not 0 <= classes.min() <= classes.max() < groups:
             refuse(f"{self.where}: tree_info must hold classes below {k}")
-        classes = info.tolist() if not binary else [1] * len(tree_parts)
+        if is_binary:
+            classes = np.ones(n_trees, dtype=np.int64)
         meta = {"imported": "XGBoost", "objective": name, "precision": PRECISION}
-        rounds = self.best(self.rounds(inner, len(tree_parts), 1 if binary else k), meta)
+        rounds = self.best(self.rounds(inner, n_trees, groups), meta)
         levels = self.levels(inner, d)
         trees = [
-            self.tree(tree, t, classes[t], k, weights[t], levels)
-            for t, tree in enumerate(tree_parts[: sum(rounds)])
+            self.tree(tree, t, int(classes[t]), k, weights[t], levels)
+            for t, tree in enumerate(stored_trees[: sum(rounds)])
         ]
         if len({tree.value.ndim for tree in trees}) > 1:
             refuse(f"{self.where}: some trees have one number per leaf, and others one per class")
         names = self.learner.get("feature_names")
-        if (
-            isinstance(names, list)
-            and len(names) == d
-            and all(isinstance(word, str) for word in names)
-        ):
+        has_names = isinstance(names, list) and all(isinstance(column, str) for column in names)
+        if has_names and len(names) == d:
             meta["feature_names"] = names
-        bias = self.bias(name, k, bool(tree_parts))
         return model_of(
             trees,
-            rounds,
-            bias,
+            rounds=rounds,
+            bias=self.bias(name, k, bool(stored_trees)),
             n_features=d,
             meta=meta,
             link="softmax",
@@ -206,32 +205,25 @@ class _Reader:
 
     def levels(self, inner, d):
         """Levels of categorical columns of a frame, by feature number: dict of int to list."""
-        cats = inner.get("cats")
-        if cats is None:
+        if inner.get("cats") is None:
             return {}
-        parts = self.get(inner, "cats", dict).get("enc")
-        if not isinstance(parts, list) or len(parts) not in (0, d):
+        encodings = self.get(inner, "cats", dict).get("enc")
+        if not isinstance(encodings, list) or len(encodings) not in (0, d):
             refuse(f"{self.where}: cats must have an item in enc for each of the {d} features")
-        levels = {j: self.levels_of(part) for j, part in enumerate(parts)}
+        levels = {j: self.levels_of(encoding) for j, encoding in enumerate(encodings)}
         return {j: names for j, names in levels.items() if len(names)}
 
-    def levels_of(self, part):
+    def levels_of(self, encoding):
         """Levels of a feature, text or integers; empty if it is not categorical."""
-        size = size_of(part.get("values")) if isinstance(part, dict) else 0
+        size = size_of(encoding.get("values")) if isinstance(encoding, dict) else 0
         if not size:
             return []
-        values = self.numbers(part, "values", size, "iu").astype(np.int64)
-        if "offsets" not in part:
+        values = self.integers(encoding, "values", size)
+        if "offsets" not in encoding:
             return values.tolist()
-        ends = (
-            self.numbers(part, "offsets", size_of(part["offsets"]), "iu").astype(np.int64).tolist()
-        )
-        if (
-            not ends
-            or ends[0] != 0
-            or ends[-1] != size
-            or any(a > b for a, b in zip(ends, ends[1:], strict=False))
-        ):
+        ends = self.integers(encoding, "offsets", size_of(encoding["offsets"])).tolist()
+        increase = all(a <= b for a, b in zip(ends, ends[1:], strict=False))
+        if not ends or ends[0] != 0 or ends[-1] != size or not increase:
             refuse(
                 f"{self.where}: the offsets of the category names must increase from 0 to the "
                 "number of their bytes"
@@ -249,27 +241,21 @@ class _Reader:
 
     def best(self, rounds, meta):
         """The rounds that XGBClassifier uses to predict: with early stopping, up to the best one."""
-        attributes = (
-            self.get(self.learner, "attributes", dict) if "attributes" in self.learner else {}
-        )
+        attributes = {}
+        if "attributes" in self.learner:
+            attributes = self.get(self.learner, "attributes", dict)
         if "best_iteration" not in attributes or not rounds:
             return rounds
-        best = 1 + count(
-            attributes["best_iteration"],
-            "best_iteration",
-            0,
-            high=len(rounds) - 1,
-            where=self.where,
-        )
-        if best < len(rounds):
-            meta["rounds_left_out"] = len(rounds) - best
-        return rounds[:best]
+        n_rounds = 1 + self.count(attributes, "best_iteration", 0, len(rounds) - 1)
+        if n_rounds < len(rounds):
+            meta["rounds_left_out"] = len(rounds) - n_rounds
+        return rounds[:n_rounds]
 
-    def weights(self, part, n):
+    def weights(self, booster, n):
         """Factors of the leaves of every tree, which DART changes after a tree is grown."""
-        if "weight_drop" not in part:
+        if "weight_drop" not in booster:
             return np.ones(n)
-        weights = self.numbers(part, "weight_drop", n, "iuf").astype(np.float64)
+        weights = self.numbers(booster, "weight_drop", n, "iuf").astype(np.float64)
         if not np.isfinite(weights).all():
             refuse(f"{self.where}: weight_drop must hold finite numbers")
         return weights
@@ -277,37 +263,31 @@ class _Reader:
     def rounds(self, inner, n, groups):
         """Number of trees of every round."""
         if "iteration_indptr" not in inner:  # before XGBoost 2, without vector leaves
-            about = self.get(inner, "gbtree_model_param", dict)
-            size = groups * count(
-                about.get("num_parallel_tree", "1"),
-                "num_parallel_tree",
-                1,
-                high=max(n, 1),
-                where=self.where,
-            )
+            params = self.get(inner, "gbtree_model_param", dict)
+            size = groups * self.count(params, "num_parallel_tree", 1, max(n, 1), default="1")
             if n % size:
                 refuse(
                     f"{self.where}: there are {n} trees, which is not a multiple of the {size} of "
                     "a round"
                 )
             return [size] * (n // size)
-        size = size_of(inner["iteration_indptr"])
-        ends = self.numbers(inner, "iteration_indptr", size, "iu").astype(np.int64)
-        steps = np.diff(ends)
-        if not len(ends) or ends[0] != 0 or ends[-1] != n or (steps < 1).any():
+        ends = self.integers(inner, "iteration_indptr", size_of(inner["iteration_indptr"]))
+        trees_per_round = np.diff(ends)
+        if not len(ends) or ends[0] != 0 or ends[-1] != n or (trees_per_round < 1).any():
             refuse(
                 f"{self.where}: iteration_indptr must increase from 0 to the number of trees, {n}"
             )
-        return steps.tolist()
+        return trees_per_round.tolist()
 
     def bias(self, name, k, trained):
         """Initial scores."""
-        text = self.get(self.about, "base_score", str)
+        text = self.get(self.params, "base_score", str)
         try:
             values = np.array([float(word) for word in text.strip("[]").split(",")])
         except ValueError:
             values = np.zeros(0)
-        if len(values) not in ((1,) if name == BINARY else (1, k)) or not np.isfinite(values).all():
+        allowed_lengths = (1,) if name == BINARY else (1, k)
+        if len(values) not in allowed_lengths or not np.isfinite(values).all():
             refuse(
                 f"{self.where}: base_score is {text[:40]!r}; it must be a number, or one for "
                 "each class"
@@ -318,14 +298,14 @@ class _Reader:
             refuse(
                 f"{self.where}: base_score is {text[:40]!r}; it must be a probability between 0 and 1"
             )
-        if not trained and self.about.get("boost_from_average", "0") != "0":
+        if not trained and self.params.get("boost_from_average", "0") != "0":
             # base_score is not yet estimated from the labels; until then, XGBoost treats it as a margin.
             return np.array([0.0, values[0]])
         # As in XGBoost: in float32, and at least a millionth away from 0 and 1.
-        float32_one = np.float32(1)
-        least = np.float32(1e-6)
-        p = np.clip(np.float32(values[0]), least, float32_one - least)
-        return np.array([0.0, 0.0 - np.float32(math.log(float32_one / p - float32_one))])
+        one = np.float32(1)
+        smallest = np.float32(1e-6)
+        p = np.clip(np.float32(values[0]), smallest, one - smallest)
+        return np.array([0.0, 0.0 - np.float32(math.log(one / p - one))])
 
     def numbers(self, dictionary, key, n, kinds):
         """Get an array of n numbers."""
@@ -339,58 +319,34 @@ class _Reader:
             refuse(f"{self.where}: {key} must hold {n} numbers")
         return values
 
-    def tree(self, part, t, cls, k, weight, levels):
+    def integers(self, dictionary, key, n):
+        """Get an array of n integers: int64."""
+        return self.numbers(dictionary, key, n, "iu").astype(np.int64)
+
+    def tree(self, stored, t, cls, k, weight, levels):
         """Convert a tree whose leaves hold a number, or one for each class."""
-        where, self.where = self.where, f"{self.where}: tree {t}"
-        about = self.get(part, "tree_param", dict)
-        n = count(
-            about.get("num_nodes"),
-            "num_nodes",
-            1,
-            high=max(size_of(part.get("left_children")), 1),
-            where=self.where,
-        )
-        width = count(
-            about.get("size_leaf_vector", "1"),
-            "size_leaf_vector",
-            0,
-            high=MOST_CLASSES,
-            where=self.where,
-        )
-        left, right = (
-            self.numbers(part, f"{side}_children", n, "iu").astype(np.int64)
-            for side in ("left", "right")
-        )
-        sets = self.sets(part, n, left < 0)
-        feature = self.numbers(part, "split_indices", n, "iu").astype(np.int64)
-        default_left = self.numbers(part, "default_left", n, "iub") != 0
-        condition = self.numbers(part, "split_conditions", n, "iuf")
+        where_of_file = self.where
+        self.where = f"{where_of_file}: tree {t}"
+        params = self.get(stored, "tree_param", dict)
+        n = self.count(params, "num_nodes", 1, max(size_of(stored.get("left_children")), 1))
+        width = self.count(params, "size_leaf_vector", 0, MOST_CLASSES, default="1")
+        left = self.integers(stored, "left_children", n)
+        right = self.integers(stored, "right_children", n)
+        is_leaf = left < 0
+        sets = self.sets(stored, n, is_leaf)
+        feature = self.integers(stored, "split_indices", n)
+        default_left = self.numbers(stored, "default_left", n, "iub") != 0
+        condition = self.numbers(stored, "split_conditions", n, "iuf")
         with np.errstate(over="ignore", under="ignore"):
             condition = condition.astype(np.float32)
             threshold = floats_before(condition)
-        leaf = left < 0
         value = condition
         if width > 1:
-            if width != k:
-                refuse(f"{self.where}: the leaves have {width} numbers, but there are {k} classes")
-            if "leaf_weights" not in part:
-                refuse(
-                    f"{self.where}: leaf_weights is missing; save the model with XGBoost 3.4 "
-                    "or newer"
-                )
-            size = size_of(part["leaf_weights"])
-            weights = (
-                self.numbers(part, "leaf_weights", size - size % k, "iuf")
-                .astype(np.float32)
-                .reshape(-1, k)
-            )
-            if (leaf & ((right < 0) | (right >= len(weights)))).any():
-                refuse(f"{self.where}: right_children must hold indices of leaf_weights")
-            value = weights[np.where(leaf, right, 0)]
+            value = self.leaf_vectors(stored, width, k, is_leaf, right)
         tree = Tree(
-            left,
-            right,
-            leaf,
+            left=left,
+            right=right,
+            leaf=is_leaf,
             feature=feature,
             threshold=threshold,
             missing_left=default_left,
@@ -398,48 +354,59 @@ class _Reader:
             cls=cls,
             sets=sets,
         )
-        # Unknown levels have no code there, nor in a frame here.
-        apart = [
+        # Named levels are excluded: unknown ones have no code in XGBoost, nor in a frame for this model.
+        unknown_go_left = [
             node for node in sets if not default_left[node] and int(feature[node]) not in levels
         ]
-        tree = with_unknown_codes_left(tree, apart, self.where)
-        self.where = where
+        tree = with_unknown_codes_left(tree, unknown_go_left, self.where)
+        self.where = where_of_file
         return tree
 
-    def sets(self, tree, n, leaf):
-        """Codes that do not go left at categorical splits, by node number."""
-        kind = (
-            self.numbers(tree, "split_type", n, "iu")
-            if "split_type" in tree
-            else np.zeros(n, dtype=np.int64)
-        )
-        if ((kind != 0) & (kind != 1)).any():
+    def leaf_vectors(self, stored, width, k, is_leaf, index):
+        """Values of the classes by node, of leaves with these indices of their vectors: (n, K)."""
+        if width != k:
+            refuse(f"{self.where}: the leaves have {width} numbers, but there are {k} classes")
+        if "leaf_weights" not in stored:
             refuse(
-                f"{self.where}: split_type is {int(kind.max())}; supported are 0 (numerical) "
+                f"{self.where}: leaf_weights is missing; save the model with XGBoost 3.4 or newer"
+            )
+        size = size_of(stored["leaf_weights"])
+        values = self.numbers(stored, "leaf_weights", size - size % k, "iuf")
+        vectors = values.astype(np.float32).reshape(-1, k)
+        if (is_leaf & ((index < 0) | (index >= len(vectors)))).any():
+            refuse(f"{self.where}: right_children must hold indices of leaf_weights")
+        return vectors[np.where(is_leaf, index, 0)]
+
+    def sets(self, stored, n, is_leaf):
+        """Codes that do not go left at categorical splits, by node number."""
+        split_type = np.zeros(n, dtype=np.int64)
+        if "split_type" in stored:
+            split_type = self.numbers(stored, "split_type", n, "iu")
+        if ((split_type != 0) & (split_type != 1)).any():
+            refuse(
+                f"{self.where}: split_type is {int(split_type.max())}; supported are 0 (numerical) "
                 "and 1 (categorical)"
             )
-        splits = np.flatnonzero((kind == 1) & ~leaf).tolist()
+        splits = np.flatnonzero((split_type == 1) & ~is_leaf).tolist()
         if not splits:
             return {}
         keys = ("categories_nodes", "categories_segments", "categories_sizes", "categories")
-        parts = {key: tree.get(key, []) for key in keys}
-        size = size_of(parts["categories_nodes"])
-        nodes, begins, sizes = (
-            self.numbers(parts, key, size, "iu").astype(np.int64).tolist() for key in keys[:3]
-        )
-        codes = self.numbers(parts, "categories", size_of(parts["categories"]), "iu").astype(
-            np.int64
-        )
+        arrays = {key: stored.get(key, []) for key in keys}
+        n_sets = size_of(arrays["categories_nodes"])
+        nodes = self.integers(arrays, "categories_nodes", n_sets).tolist()
+        begins = self.integers(arrays, "categories_segments", n_sets).tolist()
+        sizes = self.integers(arrays, "categories_sizes", n_sets).tolist()
+        codes = self.integers(arrays, "categories", size_of(arrays["categories"]))
         if (codes < 0).any():
             refuse(f"{self.where}: categories must not be negative")
         sets = {}
-        for node, begin, count_of in zip(nodes, begins, sizes, strict=True):
-            if not 0 <= begin <= begin + count_of <= len(codes):
+        for node, begin, size in zip(nodes, begins, sizes, strict=True):
+            if not 0 <= begin <= begin + size <= len(codes):
                 refuse(
                     f"{self.where}: categories_segments and categories_sizes must lie within "
                     f"the {len(codes)} categories"
                 )
-            sets[node] = Set(codes[begin : begin + count_of], False)
+            sets[node] = Set(codes[begin : begin + size], left=False)
         for node in splits:
             if node not in sets:
                 refuse(

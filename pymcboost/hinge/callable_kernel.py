@@ -38,12 +38,11 @@ class CallableMachine(Machine):
         if not len(self.support):
             return scores
         for begin in range(0, len(X), SCORED_AT_ONCE):
-            part = np.asarray(X[begin : begin + SCORED_AT_ONCE], dtype=np.float32)
-            part = part if self.scale is None else self.scale.apply(part)
-            scores[begin : begin + len(part)] += (
-                kernel_block(part, self.support, self.kernel, gamma=1.0, coef0=0.0, degree=1)
-                @ self.coef
-            )
+            rows = np.asarray(X[begin : begin + SCORED_AT_ONCE], dtype=np.float32)
+            if self.scale is not None:
+                rows = self.scale.apply(rows)
+            values = kernel_block(rows, self.support, self.kernel, gamma=1.0, coef0=0.0, degree=1)
+            scores[begin : begin + len(rows)] += values @ self.coef
         return scores
 
 
@@ -94,7 +93,7 @@ class CallableKernelModel(Calibration):
         return self.classes_[self.predict_codes(X)]
 
     def _top(self, X, k, n_jobs):
-        """See `Model`."""
+        """Positions of the k classes with the largest scores (m, k), and these scores."""
         k = number_of(k, len(self.classes_))
         scores = self.raw_scores(X)
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
@@ -104,8 +103,8 @@ class CallableKernelModel(Calibration):
         """Softmax of the scores divided by the temperature: (m, K)."""
         self._need_probabilities()
         scores = self.raw_scores(X)
-        parts = np.exp((scores - scores.max(axis=1, keepdims=True)) * self._calibration)
-        return parts / parts.sum(axis=1, keepdims=True)
+        exponentials = np.exp((scores - scores.max(axis=1, keepdims=True)) * self._calibration)
+        return exponentials / exponentials.sum(axis=1, keepdims=True)
 
     def staged_decision_function(self, X):
         """Not available: there are no stages."""

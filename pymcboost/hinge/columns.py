@@ -1,9 +1,9 @@
 """Code columns, which colour the classes by the residuals: random columns, pairs, and max-cut.
 
 They are chosen by the pair weights W (K, K), symmetric with a zero diagonal: W[a, b] is the sum of the residuals of the
-rows of class a for b, and of the rows of class b for a. A column with a and b on different sides cuts W[a, b]; the best
-column cuts most (HingeBoost.OC, eq. 11 and 12). Weights may be negative. Sums use einsum, because sums of BLAS depend
-on the CPU.
+rows of class a for b, and of the rows of class b for a. A column with a and b on different sides cuts W[a, b]. The best
+column cuts the largest total weight (HingeBoost.OC, eq. 11 and 12). Weights may be negative. Sums use einsum, because
+sums of BLAS depend on the CPU.
 """
 
 import numpy as np
@@ -49,9 +49,8 @@ def cut(weights, columns):
     ndarray (n,)
     """
     columns = np.asarray(columns, dtype=np.float64)
-    return (
-        weights.sum() - np.einsum("nk,nk->n", np.einsum("na,ab->nb", columns, weights), columns)
-    ) / 4
+    not_cut = np.einsum("nk,nk->n", np.einsum("na,ab->nb", columns, weights), columns)
+    return (weights.sum() - not_cut) / 4
 
 
 def one_vs_all(k, n_classes):
@@ -94,8 +93,9 @@ def best_pair(weights):
 def max_cut(weights, rng):
     """A column with a large cut: the low-rank semidefinite relaxation, and the best of its random roundings.
 
-    Each class has a unit vector; they turn, one at a time, against the weighted sum of the others, which solves the
-    relaxation for ranks above sqrt(2 K). A random hyperplane makes two colours of them, which single flips improve.
+    Each class has a unit vector. One vector after the other turns against the weighted sum of the others, which solves
+    the relaxation for ranks above sqrt(2 K). A random hyperplane divides the vectors into two colours, which single
+    flips improve.
 
     Parameters
     ----------
@@ -116,21 +116,21 @@ def max_cut(weights, rng):
     rank = int(np.ceil(np.sqrt(2 * K))) + 1
     vectors = rng.normal(size=(K, rank))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    before = np.inf
+    last_value = np.inf
     for _ in range(SWEEPS):
         value = 0.0
         for k in range(K):
-            pull = np.einsum("a,ar->r", weights[k], vectors)
-            size = np.sqrt(np.einsum("r,r->", pull, pull))
+            weighted_sum = np.einsum("a,ar->r", weights[k], vectors)
+            size = np.sqrt(np.einsum("r,r->", weighted_sum, weighted_sum))
             if size > 0:
-                vectors[k] = -pull / size
+                vectors[k] = -weighted_sum / size
             value -= size
-        if before - value <= LEAST_GAIN * abs(value):
+        if last_value - value <= LEAST_GAIN * abs(value):
             break
-        before = value
-    columns = np.where(
-        np.einsum("nr,kr->nk", rng.normal(size=(ROUNDINGS, rank)), vectors) < 0, -1, 1
-    ).astype(np.int8)
+        last_value = value
+    hyperplanes = rng.normal(size=(ROUNDINGS, rank))
+    is_negative = np.einsum("nr,kr->nk", hyperplanes, vectors) < 0
+    columns = np.where(is_negative, -1, 1).astype(np.int8)
     for column in columns:
         _flip(weights, column)
     return np.ascontiguousarray(columns[cut(weights, columns).argmax()])
@@ -141,13 +141,14 @@ def _flip(weights, column):
     while True:
         # Flipping k adds sum_b W[k, b] mu_k mu_b to the cut.
         gain = column * np.einsum("ab,b->a", weights, column)
-        sides = np.bincount(column + 1, minlength=3)
-        if sides[0] and sides[2]:
-            gain[column == -1] = -np.inf if sides[0] == 1 else gain[column == -1]
-            gain[column == 1] = -np.inf if sides[2] == 1 else gain[column == 1]
-            k = gain.argmax()
-            if gain[k] <= LEAST_GAIN * np.abs(weights).max():
-                return
-        else:
-            k = gain.argmax()
+        n_minus = np.count_nonzero(column == -1)
+        n_plus = np.count_nonzero(column == 1)
+        has_both = n_minus > 0 and n_plus > 0
+        if has_both and n_minus == 1:
+            gain[column == -1] = -np.inf
+        if has_both and n_plus == 1:
+            gain[column == 1] = -np.inf
+        k = gain.argmax()
+        if has_both and gain[k] <= LEAST_GAIN * np.abs(weights).max():
+            return
         column[k] = -column[k]

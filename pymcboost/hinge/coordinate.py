@@ -21,13 +21,13 @@ EPOCHS = 300
 MOST_FREE = 500
 NEWTON_STEPS = 200
 RIDGE = 1e-10
-# Maximum number of entries of X that a solve may visit, where each row counts VISIT more: a second or two. A step on
-# the free variables counts by the time it takes.
+# Maximum work of a solve, which takes a second or two. A visit of a row counts as its number of entries plus VISIT. A
+# step on n free variables counts as NEWTON_VISIT times the number of its operations.
 MAX_VISITS = 2_000_000_000
 VISIT = 32
 NEWTON_VISIT = 1 / 16
-# Features count as not scaled if a mean is above FAR times its deviation, or a deviation above WIDE times the
-# smallest.
+# Features count as not scaled if a mean is above FAR times the feature's standard deviation, or a standard deviation is
+# above WIDE times the smallest one.
 FAR = 1e3
 WIDE = 1e5
 # Maximum number of pairwise steps of a solve.
@@ -77,35 +77,33 @@ class DenseKernel:
         hi = np.zeros(n)
         target[:m] = sign * d
         lo[:m], hi[:m] = bounds(sign, c)
-        beta = np.zeros(n)
-        E = target.copy()
-        if start is not None:
-            padded = np.zeros(n)
-            padded[:m] = start
-            tried = restart(padded, lo, hi)
-            if tried is not None:
-                sums = self._sums(tried)
-                gain, curve = dot(target, tried), dot(tried, sums)
-                scale = min(1.0, gain / curve) if curve > 0 else 1.0
-                if scale > 0:
-                    beta = scale * tried
-                    E = target - scale * sums
-        up, down = np.empty(n), np.empty(n)
-        steps = 0
-        left = MAX_STEPS
+        beta, E = self._start(start, target, lo, hi)
+        up = np.empty(n)
+        down = np.empty(n)
+        n_steps = 0
         while True:
-            n_steps, _ = svmdual.smo(
-                self._K, self._diagonal, lo, hi, beta, E, up, down, tol, left, max(1, PORTION // n)
+            steps_left = MAX_STEPS - n_steps
+            new_steps, _ = svmdual.smo(
+                self._K,
+                self._diagonal,
+                lo,
+                hi,
+                beta,
+                E,
+                up,
+                down,
+                tol,
+                steps_left,
+                max(1, PORTION // n),
             )
-            steps = steps + n_steps
-            left = left - n_steps
+            n_steps += new_steps
+            # Computed anew, without the rounding errors of all steps.
             sums = self._sums(beta)
             E = target - sums
             violation, _, _ = violation_of(beta[:m], E[:m], lo[:m], hi=hi[:m])
-            if violation <= tol or not n_steps or not left:
+            if violation <= tol or not new_steps or n_steps >= MAX_STEPS:
                 break
         bias = bias_of(beta, E, lo, hi)
-        short = is_short(violation, tol, sums[:m])
         return Solution(
             beta[:m].copy(),
             bias,
@@ -113,9 +111,22 @@ class DenseKernel:
             norm2=dot(beta, sums),
             weights=None,
             violation=violation,
-            n_iter=steps,
-            short=short,
+            n_iter=n_steps,
+            short=is_short(violation, tol, sums[:m]),
         )
+
+    def _start(self, start, target, lo, hi):
+        """Multipliers to start from, and their gradients: those of an earlier problem if that helps, else 0."""
+        if start is not None:
+            earlier = np.zeros(self.n)
+            earlier[: self.m] = start
+            beta = restart(earlier, lo, hi)
+            if beta is not None:
+                sums = self._sums(beta)
+                scale = _best_scale(dot(target, beta), dot(beta, sums))
+                if scale > 0:
+                    return scale * beta, target - scale * sums
+        return np.zeros(self.n), target.copy()
 
 
 class LinearRows:
@@ -147,9 +158,9 @@ class LinearRows:
             X = np.ascontiguousarray(X, dtype=np.float32)
             self._rows = svmdual.Rows(X)
             self._norm = np.einsum("ij,ij->i", X, X, dtype=np.float64)
-        self._row = VISIT + (X.nnz if hasattr(X, "indptr") else X.size) / self.m
-        self._most = max(EPOCHS * self.m * self._row, MAX_VISITS)
-        self._warned = False
+        self._row_work = VISIT + (X.nnz if hasattr(X, "indptr") else X.size) / self.m
+        self._max_work = max(EPOCHS * self.m * self._row_work, MAX_VISITS)
+        self._has_warned = False
         self._rho = max(float(self._norm.mean()), 1e-6)
         self._seed = seed
 
@@ -165,22 +176,22 @@ class LinearRows:
         beta = np.zeros(self.m)
         w = np.zeros(self.d)
         bias = 0.0
-        tried = None if start is None else restart(start, lo, hi)
-        if tried is not None:
-            self._rows.add(tried, w)
-            gain, curve = dot(target, tried), dot(w, w)
-            scale = max(0.0, min(1.0, gain / curve) if curve > 0 else 1.0)
-            beta, w = scale * tried, scale * w
+        earlier = None if start is None else restart(start, lo, hi)
+        if earlier is not None:
+            self._rows.add(earlier, w)
+            scale = max(0.0, _best_scale(dot(target, earlier), dot(w, w)))
+            beta = scale * earlier
+            w = scale * w
             bias = bias_of(beta, target - self._scores(w), lo, hi)
         active = np.empty(self.m, dtype=np.int32)
-        portion = max(1, int(PORTION / self._row))
-        inner = tol / 2
-        steps = 0
-        seed = self._seed
+        portion = max(1, int(PORTION / self._row_work))
+        inner_tol = tol / 2
         rounding = 1e-14 * (1 + float(np.abs(d).max(initial=0)))
+        seed = self._seed
+        n_visits = 0
         work = 0.0
         while True:
-            n_steps, left, residual, bias = self._rows.solve(
+            new_visits, violation_left, residual, bias = self._rows.solve(
                 self._norm,
                 target,
                 lo,
@@ -189,34 +200,37 @@ class LinearRows:
                 w,
                 bias,
                 self._rho,
-                inner,
+                inner_tol,
                 EPOCHS,
                 seed,
                 active,
                 portion,
             )
-            steps = steps + n_steps
-            seed = seed + 1
-            work = work + n_steps * self._row
+            n_visits += new_visits
+            seed += 1
+            work += new_visits * self._row_work
             _balance(beta, target - self._scores(w), lo, hi)
-            if max(left, residual) > inner:
+            has_converged = max(violation_left, residual) <= inner_tol
+            if not has_converged:
                 self._warn_unscaled()
-                bias, taken = self._newton(
-                    beta, target, lo, hi=hi, bias=bias, most=self._most - work
+                bias, newton_work = self._newton(
+                    beta, target, lo, hi=hi, bias=bias, max_work=self._max_work - work
                 )
-                work += taken
-            w = np.zeros(self.d)  # recomputed, without the rounding errors of all steps
+                work += newton_work
+            # Computed anew, without the rounding errors of all steps.
+            w = np.zeros(self.d)
             self._rows.add(beta, w)
             sums = self._scores(w)
             E = target - sums
             violation, _, _ = violation_of(beta, E, lo, hi)
-            if violation <= tol or inner < rounding:
+            if violation <= tol or inner_tol < rounding:
                 break
-            if work >= self._most:
-                self._most = EPOCHS * self.m * self._row  # further solves would need as long
+            if work >= self._max_work:
+                # Further solves would need as long.
+                self._max_work = EPOCHS * self.m * self._row_work
                 break
-            if max(left, residual) <= inner:
-                inner /= 4
+            if has_converged:
+                inner_tol /= 4
         bias = bias_of(beta, E, lo, hi)
         return Solution(
             beta,
@@ -225,39 +239,40 @@ class LinearRows:
             norm2=dot(w, w),
             weights=w,
             violation=violation,
-            n_iter=steps,
+            n_iter=n_visits,
             short=is_short(violation, tol, sums),
         )
 
     def _warn_unscaled(self):
         """Warn as soon as a solve converges slowly because features are not scaled."""
-        if self._warned:
+        if self._has_warned:
             return
-        self._warned = True
-        j, why = unscaled(self._X)
+        self._has_warned = True
+        j, reason = unscaled(self._X)
         if j is not None:
             warn(
-                f"the SVM converges slowly and may stop before it has converged: {why} "
+                f"the SVM converges slowly and may stop before it has converged: {reason} "
                 f"(feature {j}). Use scale=True, or scale the features"
             )
 
-    def _newton(self, beta, target, lo, hi, bias, most):
+    def _newton(self, beta, target, lo, hi, bias, max_work):
         """Solve for the free variables at once, up to the first bound, again and again.
 
-        Returns the bias, and the work done, which ends soon after ``most``.
+        Returns the bias, and the work done, which may exceed ``max_work`` by one step.
 
-        Single coordinates are slow where the free rows are many for their dimensions, or nearly parallel.
+        Single coordinates are slow if the number of free rows is large for their dimension, or rows are nearly
+        parallel.
         """
         work = 0.0
         row = np.empty(self.m, dtype=np.int32)
         for _ in range(NEWTON_STEPS):
-            if work >= most:
+            if work >= max_work:
                 break
             n, moved, is_full_step, bias_of_step = self._rows.free_step(
                 target, lo, hi, beta, row, MOST_FREE, RIDGE
             )
             if 2 <= n <= MOST_FREE:
-                work += NEWTON_VISIT * n**2 * (n + self.d) + self.m * self._row
+                work += NEWTON_VISIT * n**2 * (n + self.d) + self.m * self._row_work
             if is_full_step:
                 return bias_of_step, work
             if not moved:
@@ -266,29 +281,38 @@ class LinearRows:
 
 
 def unscaled(X):
-    """Find and describe a feature whose mean is large for its spread, or whose spread is far larger than others'."""
-    sparse = hasattr(X, "indptr")
+    """Find and describe a feature whose mean is large for its deviation, or whose deviation is far above others'.
+
+    Return its number, or None, and the description.
+    """
     mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
-    square = X.astype(np.float64).power(2) if sparse else np.square(X, dtype=np.float64)
-    square = np.asarray(square.mean(axis=0)).ravel()
-    spread = np.sqrt(np.maximum(square - mean**2, 0))
-    varies = spread > 1e-7 * np.abs(mean)
+    if hasattr(X, "indptr"):
+        squares = X.astype(np.float64).power(2)
+    else:
+        squares = np.square(X, dtype=np.float64)
+    mean_square = np.asarray(squares.mean(axis=0)).ravel()
+    deviation = np.sqrt(np.maximum(mean_square - mean**2, 0))
+    varies = deviation > 1e-7 * np.abs(mean)
     if not varies.any():
         return None, ""
-    j = int(np.where(varies, np.abs(mean) / np.where(varies, spread, 1), 0).argmax())
-    if abs(mean[j]) > FAR * spread[j]:
-        return (
-            j,
-            f"a feature has a mean of {mean[j]:.3g} but deviates from it by only {spread[j]:.3g}",
+    relative_mean = np.where(varies, np.abs(mean) / np.where(varies, deviation, 1), 0)
+    j = int(relative_mean.argmax())
+    if abs(mean[j]) > FAR * deviation[j]:
+        return j, (
+            f"a feature has a mean of {mean[j]:.3g} but deviates from it by only {deviation[j]:.3g}"
         )
-    j = int(np.where(varies, spread, 0).argmax())
-    least = spread[varies].min()
-    if spread[j] > WIDE * least:
-        return (
-            j,
-            f"a feature has a standard deviation of {spread[j]:.3g}, another one of {least:.3g}",
+    j = int(np.where(varies, deviation, 0).argmax())
+    smallest = deviation[varies].min()
+    if deviation[j] > WIDE * smallest:
+        return j, (
+            f"a feature has a standard deviation of {deviation[j]:.3g}, another one of {smallest:.3g}"
         )
     return None, ""
+
+
+def _best_scale(gain, curvature):
+    """Factor, at most 1, of multipliers that maximizes the dual along them."""
+    return min(1.0, gain / curvature) if curvature > 0 else 1.0
 
 
 def _balance(beta, E, lo, hi):
@@ -296,10 +320,10 @@ def _balance(beta, E, lo, hi):
     excess = float(beta.sum())
     if excess > 0:
         order = np.argsort(E, kind="stable")
-        room = (beta - lo)[order]
+        largest_change = (beta - lo)[order]
     else:
         order = np.argsort(-E, kind="stable")
-        room = (hi - beta)[order]
-    taken = np.diff(np.minimum(np.cumsum(room), abs(excess)), prepend=0.0)
-    beta[order] -= np.sign(excess) * taken
+        largest_change = (hi - beta)[order]
+    change = np.diff(np.minimum(np.cumsum(largest_change), abs(excess)), prepend=0.0)
+    beta[order] -= np.sign(excess) * change
     np.clip(beta, lo, hi, out=beta)

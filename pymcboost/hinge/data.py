@@ -10,10 +10,11 @@ from pymcboost.threads import available_memory, in_words
 
 
 def _refuse(needed, task, remedy):
-    room = available_memory()
-    if room is not None and needed > room:
+    """Refuse a task that needs more bytes of memory than are available."""
+    available = available_memory()
+    if available is not None and needed > available:
         raise MemoryError(
-            f"{task} need about {in_words(needed)}; {in_words(room)} are free. Use {remedy}"
+            f"{task} need about {in_words(needed)}; {in_words(available)} are free. Use {remedy}"
         )
 
 
@@ -34,13 +35,17 @@ class MachineData:
 
     Attributes
     ----------
-    X : as given
-    rows : ndarray of int64, the rows used
-    features : ndarray of float32 (m, d) or CSR matrix of float32; with few entries, only of columns that have any
+    X : ndarray or CSR matrix
+        Unchanged.
+    rows : ndarray of int64 (m,)
+        Rows of X that are used.
+    features : ndarray of float32 (m, d) or CSR matrix of float32
+        The used rows. A sparse matrix with few entries has only the columns with entries.
     columns : ndarray of int64 or None
         Columns of X in ``features``; None for all.
     y : ndarray of int32 (m,)
-    weight : ndarray of float64 (m,), all 1
+    weight : ndarray of float64 (m,)
+        All 1.
     scale : Scale or None
     """
 
@@ -71,18 +76,9 @@ class MachineData:
         if self.sparse:
             features.sum_duplicates()
             features.eliminate_zeros()
-        self.scale = self._scale(features) if scale is True else scale or None
+        self.scale = self._scale_for(features) if scale is True else scale or None
         if self.scale is not None:
-            if self.sparse:
-                if self.scale.offset.any():
-                    raise ValueError(
-                        "the existing model was scaled for dense X; give dense X again, or "
-                        "train a new model"
-                    )
-                scaled = features.data.astype(np.float64) * self.scale.factor[features.indices]
-                features.data = scaled.astype(np.float32)
-            else:
-                features = self.scale.apply(features)
+            features = self._scaled(features)
         self.columns = None
         if self.sparse and features.nnz < self.n_features:
             self.columns, features = narrowed(features)
@@ -90,19 +86,35 @@ class MachineData:
         self.n_entries = self.n_rows * self.n_features
 
     def _refuse_infinite(self, features):
+        """Refuse features that are not finite, and name the first one."""
         if self.sparse:
             coo = features.tocoo()
             first_infinite = np.flatnonzero(~np.isfinite(coo.data))[0]
-            i, j = coo.row[first_infinite], coo.col[first_infinite]
+            i = coo.row[first_infinite]
+            j = coo.col[first_infinite]
         else:
             i, j = np.argwhere(~np.isfinite(features))[0]
         raise ValueError(f"X[{self.rows[i]}, {j}] is infinite or beyond the float32 range")
 
-    def _scale(self, features):
+    def _scale_for(self, features):
+        """The scale that maps these features to [-1, 1]."""
         if not self.sparse:
             return Scale.from_range(features.min(axis=0), features.max(axis=0))
         largest = np.abs(features).max(axis=0).toarray().ravel().astype(np.float64)
         return Scale.from_range(-largest, largest)
+
+    def _scaled(self, features):
+        """Scale the features; sparse ones in place."""
+        if not self.sparse:
+            return self.scale.apply(features)
+        if self.scale.offset.any():
+            raise ValueError(
+                "the existing model was scaled for dense X; give dense X again, or "
+                "train a new model"
+            )
+        scaled = features.data.astype(np.float64) * self.scale.factor[features.indices]
+        features.data = scaled.astype(np.float32)
+        return features
 
     def weighted_sum(self, weight):
         """Sum of the rows times their weights (m,): float64, added in the same order on every CPU."""
@@ -114,15 +126,17 @@ class MachineData:
 class LinearBuilder:
     """Rounds of F += mu g with g(x) = w.x + b, over scaled features if there is a scale.
 
-    With ``n_rounds``, it refuses to start if that many rounds do not fit into memory. A round with few nonzero
-    weights stores only those: with sparse rows (``entries`` in total), no round needs more than the rows have.
+    With ``n_rounds``, it refuses to start if that many rounds do not fit into memory. A round stores only its nonzero
+    weights if there are few. With sparse rows, there are no more of them than ``entries``, the number of all entries.
     Weights of rounds refer to ``columns``, or to all features.
     """
 
     def __init__(self, n_classes, n_features, scale, n_rounds=0, entries=None, columns=None):
-        kept = 8 * n_features if entries is None else min(8 * n_features, 16 * entries)
+        round_bytes = 8 * n_features
+        if entries is not None:
+            round_bytes = min(round_bytes, 16 * entries)
         _refuse(
-            kept * n_rounds,
+            round_bytes * n_rounds,
             f"{n_rounds} rounds over {n_features} features",
             "a smaller n_estimators",
         )
@@ -156,11 +170,11 @@ class LinearBuilder:
         del self._rounds[n:]
 
     def tail(self, start):
-        """The machine of the rounds from number ``start`` on."""
+        """Return the machine of the rounds from number ``start`` on."""
         return self._sum(self._rounds[start:], None)
 
     def freeze(self):
-        """The machine of all rounds: K hyperplanes."""
+        """Return the machine of all rounds."""
         return self._sum(self._rounds, self._base)
 
     current = freeze
@@ -170,7 +184,9 @@ class LinearBuilder:
         yield self.freeze()
 
     def _sum(self, rounds, base):
-        (n_classes, n_features), columns = self._shape, self._columns
+        """Merge rounds, and a machine if there is one, into K hyperplanes."""
+        n_classes, n_features = self._shape
+        columns = self._columns
         coef = np.zeros((n_classes, n_features if columns is None else len(columns)))
         intercept = np.zeros(n_classes)
         for column, features, w, b in filter(None, rounds):
@@ -178,12 +194,12 @@ class LinearBuilder:
                 coef[k, features] += column[k] * w
             intercept += column * b
         if columns is not None:
-            # rounded here, because few of possibly millions of columns are nonzero; a scale is applied in double
-            # precision
-            few = coef
+            # Rounded to float32 here, because there may be millions of columns, although few are nonzero. A scale needs
+            # double precision.
+            coef_of_columns = coef
             coef = np.zeros(self._shape, dtype=np.float32 if self._scale is None else np.float64)
             with np.errstate(over="ignore"):
-                coef[:, columns] = few
+                coef[:, columns] = coef_of_columns
         machine = LinearMachine(coef, intercept, self._scale).canonical()
         if base is None:
             return machine
@@ -196,11 +212,11 @@ class LinearBuilder:
 class KernelBuilder(LinearBuilder):
     """Rounds of F += mu g with g(x) = sum_i beta_i K(x, x_i) + b, over a common pool of rows."""
 
-    def __init__(self, n_classes, features, scale, make):
+    def __init__(self, n_classes, features, scale, new_machine):
         self._n_classes = n_classes
         self._features = features
         self._scale = scale
-        self._make = make
+        self._new_machine = new_machine
         self._base = None
         self._rounds = []
 
@@ -210,6 +226,7 @@ class KernelBuilder(LinearBuilder):
         self._rounds.append((column, rows, solution.beta[rows] / 2, solution.bias / 2))
 
     def _sum(self, rounds, base):
+        """Merge rounds, and a machine if there is one, into a machine over the support vectors of all."""
         coef = np.zeros((len(self._features), self._n_classes))
         intercept = np.zeros(self._n_classes)
         for column, rows, beta, b in filter(None, rounds):
@@ -217,25 +234,26 @@ class KernelBuilder(LinearBuilder):
             intercept += column * b
         support = self._features
         if base is not None:
-            support, coef = _pool(support, coef, base)
+            support, coef = _with_machine(support, coef, base)
             intercept += base.intercept
         used = coef.any(axis=1)
-        return self._make(
+        return self._new_machine(
             support=support[used], coef=coef[used], intercept=intercept, scale=self._scale
         )
 
 
-def _pool(support, coef, base):
+def _with_machine(support, coef, base):
     """Merge the support vectors and coefficients of a machine into these; equal vectors occur once."""
-    place = {row.tobytes(): i for i, row in reversed(list(enumerate(support + np.float32(0))))}
+    rows = list(enumerate(support + np.float32(0)))
+    first_index_of_row = {row.tobytes(): i for i, row in reversed(rows)}
     coef = coef.copy()
     new_vectors = []
     for i, row in enumerate(base.support):
-        place_in_pool = place.get(row.tobytes())
-        if place_in_pool is None:
+        index = first_index_of_row.get(row.tobytes())
+        if index is None:
             new_vectors.append(i)
         else:
-            coef[place_in_pool] += base.coef[i]
-    return np.concatenate((support, base.support[new_vectors])), np.concatenate(
-        (coef, base.coef[new_vectors])
-    )
+            coef[index] += base.coef[i]
+    support = np.concatenate((support, base.support[new_vectors]))
+    coef = np.concatenate((coef, base.coef[new_vectors]))
+    return support, coef

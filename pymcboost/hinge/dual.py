@@ -28,9 +28,9 @@ ROUNDING = 1e-5
 class Solution:
     """An optimum: signed dual variables ``beta`` (m,), ``bias``, scores ``f`` (m,) of the rows, and ``norm2`` = |w|^2.
 
-    ``weights`` (d,) is w if the solver was given rows instead of a kernel, else None; ``violation`` is that of the
-    optimality conditions; ``n_iter`` counts pairwise steps, or rows visited by coordinate steps. ``short``: whether
-    the solver stopped before it reached its tolerance.
+    ``weights`` (d,) is w if the solver works on rows instead of a kernel, else None. ``violation`` is the violation of
+    the optimality conditions. ``n_iter`` counts pairwise steps, or rows visited by coordinate steps. ``short`` says
+    whether the solver stopped before it reached its tolerance.
     """
 
     beta: np.ndarray
@@ -43,7 +43,7 @@ class Solution:
     short: bool = False
 
     def times(self, step):
-        """The same function times a number."""
+        """Return the solution whose function is multiplied by a number."""
         if step == 1:
             return self
         weights = None if self.weights is None else step * self.weights
@@ -75,13 +75,17 @@ def bias_of(beta, E, lo, hi):
     if free.any():
         return float(E[free].mean())
     _, low, high = violation_of(beta, E, lo, hi)
-    if np.isinf(low) or np.isinf(high):
-        return 0.0 if np.isinf(low) and np.isinf(high) else float(high if np.isinf(low) else low)
+    if np.isinf(low) and np.isinf(high):
+        return 0.0
+    if np.isinf(low):
+        return high
+    if np.isinf(high):
+        return low
     return (low + high) / 2
 
 
 def bounds(sign, c):
-    """Lower and upper bounds of beta."""
+    """Lower and upper bounds of beta: (m,) each."""
     return np.where(sign < 0, -c, 0.0), np.where(sign > 0, c, 0.0)
 
 

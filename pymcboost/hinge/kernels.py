@@ -21,7 +21,8 @@ def kernel_block(X, Z, kernel, gamma, coef0, degree):
     """
     if callable(kernel):
         return _called(kernel, X, Z)
-    X, Z = np.ascontiguousarray(X, dtype=np.float64), np.ascontiguousarray(Z, dtype=np.float64)
+    X = np.ascontiguousarray(X, dtype=np.float64)
+    Z = np.ascontiguousarray(Z, dtype=np.float64)
     # Without BLAS, whose sums depend on the CPU.
     products = np.empty((len(X), len(Z)))
     _products.products(X, Z, products)
@@ -31,11 +32,9 @@ def kernel_block(X, Z, kernel, gamma, coef0, degree):
         return _power(gamma * products + coef0, degree)
     distance2 = np.einsum("ij,ij->i", X, X)[:, None] + np.einsum("ij,ij->i", Z, Z) - 2 * products
     np.maximum(distance2, 0, out=distance2)
-    return (
-        elementary.exp(-gamma * distance2, out=distance2)
-        if kernel == "rbf"
-        else -np.sqrt(distance2)
-    )
+    if kernel == "rbf":
+        return elementary.exp(-gamma * distance2, out=distance2)
+    return -np.sqrt(distance2)
 
 
 def _called(kernel, X, Z):
@@ -44,9 +43,9 @@ def _called(kernel, X, Z):
     values = np.asarray(returned)
     shape = (len(X), len(Z))
     if values.dtype.kind not in "biuf":
-        kind = type(returned).__name__ if values.dtype.kind == "O" else values.dtype
+        shown = type(returned).__name__ if values.dtype.kind == "O" else values.dtype
         raise ValueError(
-            f"the callable kernel must return an array of real numbers, but it returned {kind}"
+            f"the callable kernel must return an array of real numbers, but it returned {shown}"
         )
     if values.shape != shape:
         raise ValueError(

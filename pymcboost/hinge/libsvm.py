@@ -10,7 +10,7 @@ import numpy as np
 from pymcboost._kernels import svmdual
 from pymcboost.hinge.dual import BLOCK, Solution, bounds, dot, is_short, violation_of
 
-# Bytes per kernel entry: LIBSVM's nodes, and the maximum in its cache.
+# Bytes per kernel entry: of LIBSVM's nodes, and in its cache, whose size is limited.
 NODE = 16
 CACHED = 4
 LARGEST_CACHE = 2 << 30
@@ -19,13 +19,13 @@ ANCHOR_MARGIN = 10.0
 # LIBSVM adds in float32. If that may change a gradient by more than this, its steps stop only at its own limit,
 # without a useful result.
 HOPELESS = 1e9
-ROUNDED = 2.0**-24
+FLOAT32_ROUNDING = 2.0**-24
 # Solves with at most FEW rows, in which no gradient changes by more than EASY, take well below a second, so Ctrl-C
 # waits for them. Other solves run in a thread, which costs a tenth of such a short solve.
 FEW = 2000
 EASY = 1e3
 # Seconds between checks for Ctrl-C, on systems where it does not end the wait.
-LOOK = 0.1
+CHECK_INTERVAL = 0.1
 
 
 def is_installed():
@@ -65,9 +65,11 @@ class _Worker:
         _thread.start_new_thread(self._run, ())
 
     def _run(self):
+        """Do one task after the other, until the worker is abandoned."""
         while not self.is_left:
             self._has_task.acquire()
-            (work, arguments, results, done), self._task = self._task, None
+            work, arguments, results, done = self._task
+            self._task = None
             try:
                 results.append((work(*arguments), None))
             except BaseException as error:
@@ -93,17 +95,19 @@ def _interruptible(work, *arguments):
     global _worker
     if threading.current_thread() is not threading.main_thread():
         return work(*arguments)
-    worker, _worker = _worker, None  # after Ctrl-C, it is not used again
-    try:
-        worker = worker if worker is not None and worker.process == os.getpid() else _Worker()
-    except RuntimeError:
-        return work(*arguments)
+    worker = _worker
+    _worker = None  # after Ctrl-C, it is not used again
+    if worker is None or worker.process != os.getpid():
+        try:
+            worker = _Worker()
+        except RuntimeError:
+            return work(*arguments)
     results = []
     done = _thread.allocate_lock()
     done.acquire()
     try:
         worker.do(work, arguments, results, done)
-        while not done.acquire(timeout=LOOK):
+        while not done.acquire(timeout=CHECK_INTERVAL):
             pass
     except BaseException:
         worker.is_left = True
@@ -123,9 +127,10 @@ class LibsvmKernel:
 
     The kernel is written once, and each solve rewrites the anchors.
 
-    LIBSVM is used as it is. Two points at the end, a+ (label +1) and a- (label -1), have with row i the kernel values
-    +-s_i (1 - d_i) / 2c and among themselves a matrix with a negative eigenvalue, so that both multipliers go to their
-    bound c at once and stay there: they cancel in the equality constraint and add 1 - d_i to the gradient of row i.
+    LIBSVM is not modified. Two points are added at the end, the anchors a+ (label +1) and a- (label -1). Their kernel
+    values with row i are +-s_i (1 - d_i) / 2c. Among themselves they have a matrix with a negative eigenvalue, so both
+    multipliers go to their bound c at once and stay there. Then they cancel in the equality constraint, and add
+    1 - d_i to the gradient of row i.
 
     Parameters
     ----------
@@ -141,10 +146,10 @@ class LibsvmKernel:
     @staticmethod
     def bytes_of(m):
         """Memory for m rows, in bytes."""
-        return (m + 2) * (m + 4) * NODE + min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)
+        return (m + 2) * (m + 4) * NODE + cache_bytes(m)
 
     def __init__(self, m, block, n_threads=1):
-        self._cache = min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)
+        self._cache_bytes = cache_bytes(m)
         try:
             svm = import_svm()
         except ImportError as error:
@@ -156,26 +161,25 @@ class LibsvmKernel:
         from threadpoolctl import ThreadpoolController
 
         self._svm = svm
-        self._threads = ThreadpoolController()
+        self._thread_pools = ThreadpoolController()
         self._n_threads = n_threads
         self.m = m
-        nodes = np.zeros(
-            (m + 2, m + 4), dtype=np.dtype([("index", "i4"), ("value", "f8")], align=True)
-        )
+        # A row of nodes has its own number first, then its kernel values, and a node that ends it.
+        node = np.dtype([("index", "i4"), ("value", "f8")], align=True)
+        nodes = np.zeros((m + 2, m + 4), dtype=node)
         assert nodes.itemsize == NODE == ctypes.sizeof(svm.svm_node)
         nodes["index"] = np.arange(m + 4)
         nodes["index"][:, -1] = -1
         nodes["value"][:, 0] = np.arange(1, m + 3)
-        self._largest = 0.0
+        self._largest_sum = 0.0  # of the absolute kernel values of a row
         for begin in range(0, m, BLOCK):
             end = min(begin + BLOCK, m)
             rows = block(begin, end)
             nodes["value"][begin:end, 1 : m + 1] = rows
-            self._largest = max(self._largest, float(np.abs(rows).sum(axis=1).max()))
+            self._largest_sum = max(self._largest_sum, float(np.abs(rows).sum(axis=1).max()))
         self._nodes = nodes
-        self._address = nodes.ctypes.data + np.arange(m + 2, dtype=np.uint64) * np.uint64(
-            nodes.strides[0]
-        )
+        row_bytes = np.uint64(nodes.strides[0])
+        self._address = nodes.ctypes.data + np.arange(m + 2, dtype=np.uint64) * row_bytes
 
     def _train(self, labels, address, c, tol):
         """Signed multipliers at the positions of the problem's rows, the threshold and the number of steps.
@@ -184,43 +188,38 @@ class LibsvmKernel:
         """
         svm = self._svm
         # Without the constructors, which convert data in Python and set the output of the whole process.
-        problem, parameter = (
-            svm.svm_problem.__new__(svm.svm_problem),
-            svm.svm_parameter.__new__(svm.svm_parameter),
-        )
+        parameter = svm.svm_parameter.__new__(svm.svm_parameter)
         parameter.set_to_default_values()
-        parameter.svm_type, parameter.kernel_type = (
-            int(svm.svm_forms.C_SVC),
-            int(svm.kernel_names.PRECOMPUTED),
-        )
+        parameter.svm_type = int(svm.svm_forms.C_SVC)
+        parameter.kernel_type = int(svm.kernel_names.PRECOMPUTED)
         parameter.C = c
         parameter.eps = tol
-        parameter.cache_size = self._cache / (1 << 20)
+        parameter.cache_size = self._cache_bytes / (1 << 20)
+        problem = svm.svm_problem.__new__(svm.svm_problem)
         problem.l = len(labels)
         problem.y = labels.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
         problem.x = ctypes.cast(address.ctypes.data, ctypes.POINTER(ctypes.POINTER(svm.svm_node)))
         refused = svm.libsvm.svm_check_parameter(ctypes.byref(problem), ctypes.byref(parameter))
         if refused:
             raise ValueError(f"LIBSVM rejects the problem: {refused.decode()}")
-        functions = (
-            _address(svm.libsvm.svm_train),
-            _address(svm.libsvm.svm_set_print_string_function),
-        )
-        with self._threads.limit(limits=self._n_threads, user_api="openmp"):
-            trained, n_iter = svmdual.libsvm_train(
-                *functions, ctypes.addressof(problem), ctypes.addressof(parameter)
+        with self._thread_pools.limit(limits=self._n_threads, user_api="openmp"):
+            model_address, n_iter = svmdual.libsvm_train(
+                _address(svm.libsvm.svm_train),
+                _address(svm.libsvm.svm_set_print_string_function),
+                ctypes.addressof(problem),
+                ctypes.addressof(parameter),
             )
-        if not trained:
+        if not model_address:
             raise MemoryError("LIBSVM returned no model; it may have run out of memory")
-        trained = ctypes.cast(trained, ctypes.POINTER(svm.svm_model))
-        model = trained.contents
+        model_pointer = ctypes.cast(model_address, ctypes.POINTER(svm.svm_model))
+        model = model_pointer.contents
         flip = 1.0 if model.label[0] > 0 else -1.0
         beta = np.zeros(len(labels))
         if model.l:
-            places = np.ctypeslib.as_array(model.sv_indices, (model.l,)) - 1
-            beta[places] = flip * np.ctypeslib.as_array(model.sv_coef[0], (model.l,))
+            support = np.ctypeslib.as_array(model.sv_indices, (model.l,)) - 1
+            beta[support] = flip * np.ctypeslib.as_array(model.sv_coef[0], (model.l,))
         bias = -flip * model.rho[0]
-        svm.libsvm.svm_free_and_destroy_model(ctypes.byref(trained))
+        svm.libsvm.svm_free_and_destroy_model(ctypes.byref(model_pointer))
         return beta, bias, n_iter
 
     def solve(self, sign, d, c, tol, start=None):
@@ -241,54 +240,40 @@ class LibsvmKernel:
         Solution
         """
         m = self.m
-        nodes = self._nodes
         used = np.flatnonzero(sign)
-        # LIBSVM stores 1 - d_i in float32, so the problem is solved for d / unit, with the solution w / unit and c /
-        # unit.
+        # LIBSVM stores 1 - d_i in float32, so the problem is solved for d / unit, with the solution w / unit and
+        # c / unit.
         unit = float(np.abs(d[used]).max()) or 1.0
         bound = c / unit
         s = sign[used].astype(np.float64)
-        d_used = d[used] / unit
-        tilt = np.zeros(m)
-        tilt[used] = s * (1 - d_used) / (2 * bound)
-        reach = 2 + 0.5 * np.abs(1 - d_used).sum() + bound * self._largest
-        high = ANCHOR_MARGIN * reach / bound
-        values = nodes["value"]
-        values[m, 1 : m + 1] = tilt
-        values[m + 1, 1 : m + 1] = -tilt
-        values[:m, m + 1 : m + 3] = np.column_stack((tilt, -tilt))
-        values[m, m + 1] = values[m + 1, m + 2] = -high
-        values[m, m + 2] = values[m + 1, m + 1] = high
-        labels = np.concatenate((s, [1.0, -1.0]))
-        address = self._address[np.concatenate((used, [m, m + 1]))]
-        # With a tolerance of 2 or more, LIBSVM would take no step, and not even move the anchors to their bound.
-        if ROUNDED * bound * self._largest > HOPELESS:
+        self._write_anchors(used, s, d[used] / unit, bound)
+        if FLOAT32_ROUNDING * bound * self._largest_sum > HOPELESS:
             multipliers = np.append(np.zeros(len(s)), (bound, -bound))
             bias = 0.0
             n_iter = 0
         else:
+            labels = np.concatenate((s, [1.0, -1.0]))
+            address = self._address[np.concatenate((used, [m, m + 1]))]
+            # With a tolerance of 2 or more, LIBSVM would take no step, and not even move the anchors to their bound.
             problem = labels, address, bound, min(tol / unit, 1.0)
-            short = len(used) <= FEW and bound * self._largest <= EASY
-            multipliers, bias, n_iter = (
-                self._train(*problem) if short else _interruptible(self._train, *problem)
-            )
+            if len(used) <= FEW and bound * self._largest_sum <= EASY:
+                multipliers, bias, n_iter = self._train(*problem)
+            else:
+                multipliers, bias, n_iter = _interruptible(self._train, *problem)
         if multipliers[-2] != bound or multipliers[-1] != -bound:
             raise AssertionError(
                 f"the anchors have the multipliers {multipliers[-2]!r} and {multipliers[-1]!r} instead of "
                 f"+-{bound!r}, so LIBSVM has solved a different problem. Please report this "
                 "with your data and parameters"
             )
-        multipliers[:-2] = np.where(
-            np.abs(multipliers[:-2]) == bound, s * c, unit * multipliers[:-2]
-        )
+        multipliers = multipliers[:-2]
         bias *= unit
         beta = np.zeros(m)
-        beta[used] = multipliers[:-2]
+        beta[used] = np.where(np.abs(multipliers) == bound, s * c, unit * multipliers)
         sums = np.empty(m)
-        svmdual.node_sums(values[:m, 1:], beta, sums)
+        svmdual.node_sums(self._nodes["value"][:m, 1:], beta, sums)
         lo, hi = bounds(sign, c)
         violation, _, _ = violation_of(beta[used], (sign * d - sums)[used], lo[used], hi=hi[used])
-        short = is_short(violation, tol, sums)
         return Solution(
             beta,
             bias,
@@ -297,5 +282,26 @@ class LibsvmKernel:
             weights=None,
             violation=violation,
             n_iter=n_iter,
-            short=short,
+            short=is_short(violation, tol, sums),
         )
+
+    def _write_anchors(self, used, s, d, bound):
+        """Write the kernel values of the anchors for the used rows, with signs s and margins d."""
+        m = self.m
+        tilt = np.zeros(m)
+        tilt[used] = s * (1 - d) / (2 * bound)
+        reach = 2 + 0.5 * np.abs(1 - d).sum() + bound * self._largest_sum
+        high = ANCHOR_MARGIN * reach / bound
+        values = self._nodes["value"]
+        values[m, 1 : m + 1] = tilt
+        values[m + 1, 1 : m + 1] = -tilt
+        values[:m, m + 1 : m + 3] = np.column_stack((tilt, -tilt))
+        values[m, m + 1] = -high
+        values[m, m + 2] = high
+        values[m + 1, m + 1] = high
+        values[m + 1, m + 2] = -high
+
+
+def cache_bytes(m):
+    """Size of LIBSVM's cache for m rows and the anchors, in bytes."""
+    return min(CACHED * (m + 2) ** 2 + (1 << 20), LARGEST_CACHE)

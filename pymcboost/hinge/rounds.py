@@ -5,9 +5,9 @@ Problem (eq. 10)
     1/2 |w|^2 + c sum_i max_y (rho_iy + mu_y g(x_i) - mu_{y_i} g(x_i)), where w belongs to f = 2 g.
 Round (Algorithm 1)
     start with a column that cuts large residuals (`columns`). Alternate a few times: f = the margin-rescaled SVM
-    (`dual`) for the margins of the column, and single changes of colour that lower the objective for this f. The last
-    step is an SVM, while the paper ends with the colours and keeps the machine of the previous column: with the same
-    number of SVMs, the objective falls further. A step that does not lower the objective is discarded.
+    (`dual`) for the margins of the column, and single changes of colour that lower the objective for this f. A step
+    that does not lower the objective is discarded. The last step is an SVM. The paper ends with the colours and keeps
+    the machine of the previous column; with the same number of SVMs, the objective falls further here.
 
 Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
 """
@@ -22,9 +22,9 @@ from pymcboost.threads import counted
 # Maximum number of times that the step of a round with zeros in its column is halved.
 HALVINGS = 10
 # A round must lower its objective by at least this share; less is rounding.
-LEAST_FALL = 1e-9
-# If linear machines, after at least one round for each class, have lowered the mean hinge loss by less than this
-# share, they are of little use: on generated data, their training errors were close to chance.
+LEAST_DECREASE = 1e-9
+# If linear machines have lowered the mean hinge loss by less than this share after at least one round for each class,
+# they are of little use: on generated data, their training errors were close to chance.
 LEAST_USE = 0.025
 
 
@@ -37,7 +37,7 @@ class CodeRounds:
     svm : LibsvmKernel, DenseKernel or LinearRows
         Solver for the rows of ``data``.
     cost : ndarray of float64 (K, K)
-        Cost of predicting the column's class for a row of the row's class.
+        ``cost[i, j]`` is the cost of predicting class j for a row of class i.
     C : float
         Weight of the mean loss.
     init, n_colourings, max_alternations, allow_zero, tol
@@ -62,15 +62,14 @@ class CodeRounds:
         self.init = init
         self.n_colourings = n_colourings
         self.max_alternations = max_alternations
-        self.zero = allow_zero or init == "pairs"
+        self.allow_zero = allow_zero or init == "pairs"
         self.tol = tol
         self.seed = seed
-        low = data.features.min(axis=0)
-        high = data.features.max(axis=0)
-        self._varies = bool((low != high).sum()) if data.sparse else bool((low != high).any())
-        self._beta = None
-        self._solves = 0
-        self._short = []
+        differs = data.features.min(axis=0) != data.features.max(axis=0)
+        self._has_variation = bool(differs.sum() if data.sparse else differs.any())
+        self._beta = None  # of the last SVM
+        self._n_solves = 0
+        self._short = []  # violations of the solves that have not converged
 
     def restart(self, scores):
         """Compute the residuals for these scores (m, K), or for none."""
@@ -79,15 +78,15 @@ class CodeRounds:
         if scores is not None:
             rho = rho + scores - np.take_along_axis(scores, y[:, None].astype(np.int64), axis=1)
         self.rho = np.ascontiguousarray(rho)
-        nothing = np.zeros(self.rho.shape[1], dtype=np.int8), np.zeros(len(y))
-        self._loss, self._largest = output_codes.update(self.rho, y, *nothing)
+        no_column = np.zeros(self.rho.shape[1], dtype=np.int8)
+        self._loss, self._largest = output_codes.update(self.rho, y, no_column, np.zeros(len(y)))
 
     def warn_of_short_solves(self):
         """Warn once, after the rounds, about solves that have not converged; return whether there are any."""
         if self._short:
             warn(
                 f"{self.svm.name} did not converge in {len(self._short)} of "
-                f"{counted(self._solves, 'solve')}: the optimality conditions are violated by "
+                f"{counted(self._n_solves, 'solve')}: the optimality conditions are violated by "
                 f"up to {max(self._short):.3g}, but tol={self.tol:g}. Scale the features "
                 "(scale=True), or use a smaller C or a larger tol"
             )
@@ -95,42 +94,43 @@ class CodeRounds:
 
     def warn_of_little_use(self):
         """Warn if linear machines have hardly lowered the hinge loss, and say what to do about it."""
-        before = self._loss_of_constants()
-        now = self._loss / len(self.data.y)
-        if now > (1 - LEAST_USE) * before:
+        constant_loss = self._loss_of_constants()
+        loss = self._loss / len(self.data.y)
+        if loss > (1 - LEAST_USE) * constant_loss:
             scale = "" if self.data.scale is not None else "scale=True, "
             dense = "" if self.data.sparse else " or kernel='rbf'"
             warn(
-                f"the mean hinge loss has hardly decreased, from {before:.3g} to {now:.3g}: "
+                f"the mean hinge loss has hardly decreased, from {constant_loss:.3g} to {loss:.3g}: "
                 f"the machines are almost constant. Use {scale}a larger C{dense}"
             )
 
     def _loss_of_constants(self):
         """Smallest mean hinge loss of constant predictions: scores 0, or a single class with its largest cost."""
         y = self.data.y
-        top = self.cost.max(axis=1)
-        share = np.bincount(y, minlength=len(top)) / len(y)
-        of_class = np.maximum(self.cost + top, top[:, None])
-        np.fill_diagonal(of_class, 0.0)
-        return min(share @ top, (share @ of_class).min())
+        largest_cost = self.cost.max(axis=1)
+        share = np.bincount(y, minlength=len(largest_cost)) / len(y)
+        loss_of_class = np.maximum(self.cost + largest_cost, largest_cost[:, None])
+        np.fill_diagonal(loss_of_class, 0.0)
+        return min(share @ largest_cost, (share @ loss_of_class).min())
 
     def round(self, t):
         """Train round number t.
 
+        Returns None if no residual is above ``tol``.
+
         Returns
         -------
-        column : ndarray of int8 (K,), all 0 where nothing lowers the objective
-        solution : Solution of f = 2 g, or None with such a column
+        column : ndarray of int8 (K,)
+            All 0 if nothing lowers the objective.
+        solution : Solution or None
+            Solution of f = 2 g; None if nothing lowers the objective.
         history : dict
-            What the estimator's ``history_`` says of the round.
-
-        Instead of all three, None if no residual is above ``tol``.
+            Entry of the estimator's ``history_``.
         """
         y = self.data.y
         K = self.data.n_classes
-        column = self._first_column(t)
         # Margins up to tol are too small to train an SVM for.
-        if self._largest <= self.tol or not self._varies:
+        if self._largest <= self.tol or not self._has_variation:
             return None
         statistics = {
             "objective": self.c * self._loss,
@@ -139,10 +139,10 @@ class CodeRounds:
             "violation": 0.0,
         }
         self.trace = [statistics["objective"]]
-        best = self._alternate(column, statistics)
+        best = self._alternate(self._first_column(t), statistics)
         if best is None:
-            # If every row has a class of its own colour with as large a residual, f = 0 is optimal: such a column
-            # needs no margin. One class against all others always needs one.
+            # If every row's largest residual is also reached by a class of its own colour, f = 0 is optimal, and the
+            # column needs no margin. One class against all others always needs one.
             best = self._alternate(columns.one_vs_all(t % K, K), statistics)
         column = np.zeros(K, dtype=np.int8)
         solution = None
@@ -150,13 +150,16 @@ class CodeRounds:
             column, solution = best
             statistics["violation"] = solution.violation
             self._loss, self._largest = output_codes.update(self.rho, y, column, solution.f / 2)
-        return (
-            column,
-            solution,
-            {"column": column, "start": self.trace[0], **statistics, "hinge": self._loss / len(y)},
-        )
+        history = {
+            "column": column,
+            "start": self.trace[0],
+            **statistics,
+            "hinge": self._loss / len(y),
+        }
+        return column, solution, history
 
     def _first_column(self, t):
+        """Column with which round number t starts, see ``init``."""
         K = self.data.n_classes
         if self.init == "one-vs-all" and t < K and K > 2:
             return columns.one_vs_all(t, K)
@@ -177,47 +180,55 @@ class CodeRounds:
         rho = self.rho
         d = np.empty(len(y))
         best = None
-        for left in range(self.max_alternations, -1, -1):
+        for alternations_left in range(self.max_alternations, -1, -1):
             output_codes.margins(rho, y, column, d)
-            solution = self.svm.solve(column[y], d, self.c, self.tol, self._beta)
-            statistics["n_solves"] += 1
-            self._solves += 1
-            if solution.short:
-                self._short.append(solution.violation)
-            statistics["n_iter"] += solution.n_iter
-            self._beta = solution.beta
-            g, norm = solution.f / 2, solution.norm2 / 2
-            if left:
+            solution = self._solve(column[y], d, statistics)
+            g = solution.f / 2
+            norm = solution.norm2 / 2
+            n_changes = 0
+            if alternations_left:
                 column = column.copy()
-                changes, before, after = output_codes.recolour(rho, y, column, g, self.zero)
+                n_changes, loss_of_svm, loss = output_codes.recolour(
+                    rho, y, column, g, self.allow_zero
+                )
             else:
-                changes = 0
-                after = output_codes.cost(rho, y, column, g)
-            reached = norm + self.c * after
+                loss = output_codes.cost(rho, y, column, g)
+            objective = norm + self.c * loss
             step = 1.0
-            if self.zero and reached >= statistics["objective"]:
-                step, reached = self._shorten(column, g, norm, objective=statistics["objective"])
-            if not reached < statistics["objective"] * (1 - LEAST_FALL):
+            if self.allow_zero and objective >= statistics["objective"]:
+                step, objective = self._shorten(column, g, norm, objective=statistics["objective"])
+            if not objective < statistics["objective"] * (1 - LEAST_DECREASE):
                 break
-            if changes and not self.zero:
-                self.trace.append(norm + self.c * before)
-            self.trace.append(reached)
-            statistics["objective"], best = reached, (column, solution.times(step))
-            if not changes:
+            if n_changes and not self.allow_zero:
+                self.trace.append(norm + self.c * loss_of_svm)
+            self.trace.append(objective)
+            statistics["objective"] = objective
+            best = column, solution.times(step)
+            if not n_changes:
                 break
         return best
 
+    def _solve(self, sign, d, statistics):
+        """Train an SVM, starting from the last one, and count its solves and iterations."""
+        solution = self.svm.solve(sign, d, self.c, self.tol, self._beta)
+        self._beta = solution.beta
+        self._n_solves += 1
+        if solution.short:
+            self._short.append(solution.violation)
+        statistics["n_solves"] += 1
+        statistics["n_iter"] += solution.n_iter
+        return solution
+
     def _shorten(self, column, g, norm, objective):
-        """Find the largest halving of a step that helps.
+        """Halve a step until it lowers the objective; return the step and the new objective.
 
         It is for columns with zeros, whose classes the SVM ignores.
         """
         step = 1.0
         for _ in range(HALVINGS):
             step /= 2
-            reached = step * step * norm + self.c * output_codes.cost(
-                self.rho, self.data.y, column, step * g
-            )
-            if reached < objective:
-                return step, reached
+            loss = output_codes.cost(self.rho, self.data.y, column, step * g)
+            new_objective = step * step * norm + self.c * loss
+            if new_objective < objective:
+                return step, new_objective
         return 0.0, objective

@@ -56,8 +56,8 @@ class Curve(NamedTuple):
             return table[_codes(self.levels, x)]
         with np.errstate(over="ignore"):
             x = np.asarray(x).astype(np.float32)
-        inside = np.searchsorted(self.thresholds, x, side="left")
-        return table[np.where(np.isnan(x), len(self.values), inside)]
+        interval = np.searchsorted(self.thresholds, x, side="left")
+        return table[np.where(np.isnan(x), len(self.values), interval)]
 
 
 def curve(model: Any, feature: int | str) -> Curve:
@@ -108,49 +108,44 @@ def curve(model: Any, feature: int | str) -> Curve:
     result = _curve_of(model, ensemble, j)
     if ensemble.additive or j:
         return result
-    alone = np.diff(ensemble.offset) == 0
-    if not alone.any():
+    has_no_split = np.diff(ensemble.offset) == 0
+    if not has_no_split.any():
         return result
-    constant = ensemble.as_stumps().right[alone].sum(axis=0, dtype=np.float64)
+    constant = ensemble.as_stumps().right[has_no_split].sum(axis=0, dtype=np.float64)
     return result._replace(values=result.values + constant, missing=result.missing + constant)
 
 
 def _curve_of(model, ensemble, j):
     """The curve of the weak learners that use a feature."""
-    ensemble = (
-        ensemble.about(j) if ensemble.additive else _asking(ensemble, j)
-    )  # merging all stumps would take long
+    # Only these are merged, because merging all stumps would take long.
+    ensemble = ensemble.about(j) if ensemble.additive else _trees_about(ensemble, j)
     categories = model.categories
-    if categories is not None and j in categories.feature:
-        return _of_levels(ensemble, j, categories)
-    table = (
-        replace(ensemble, subset=None, categories=None).merge()
-        if categories is not None
-        else ensemble.merge()
-    )
-    place = np.flatnonzero(table.feature == j)
-    if not len(place):
-        nothing = np.zeros((1, table.n_classes))
-        return Curve(j, np.zeros(0, dtype=np.float32), nothing, missing=nothing[0])
-    begin, end = (int(table.offset[place[0] + i]) for i in range(2))
-    values = table.table[begin + 2 * place[0] : end + 2 * place[0] + 2].astype(np.float64)
+    if categories is not None:
+        if j in categories.feature:
+            return _curve_of_levels(ensemble, j, categories)
+        ensemble = replace(ensemble, subset=None, categories=None)
+    table = ensemble.merge()
+    if j not in table.feature:
+        no_values = np.zeros((1, table.n_classes))
+        return Curve(j, np.zeros(0, dtype=np.float32), no_values, missing=no_values[0])
+    i = int(np.flatnonzero(table.feature == j)[0])
+    begin = int(table.offset[i])
+    end = int(table.offset[i + 1])
+    values = table.table[begin + 2 * i : end + 2 * i + 2].astype(np.float64)
     return Curve(j, np.array(table.threshold[begin:end]), values[:-1], missing=values[-1])
 
 
-def _asking(ensemble, j):
+def _trees_about(ensemble, j):
     """The trees with a single split that use a feature, in one round."""
     splits = np.asarray(ensemble.feature) == j
-    mine = np.zeros(len(ensemble), dtype=bool)
-    mine[np.diff(ensemble.offset) == 1] = splits
+    trees = np.zeros(len(ensemble), dtype=bool)
+    trees[np.diff(ensemble.offset) == 1] = splits
     n = int(splits.sum())
     sets = {}
     if ensemble.subset is not None:
         number = ensemble.subset[splits]
-        bits = [
-            ensemble.subset_bits[ensemble.subset_start[q - 1] : ensemble.subset_start[q]]
-            for q in number
-            if q
-        ]
+        start = ensemble.subset_start
+        bits = [ensemble.subset_bits[start[q - 1] : start[q]] for q in number if q]
         sets = {
             "subset": np.where(number > 0, np.cumsum(number > 0), 0),
             "subset_start": running_sums([len(set_bits) for set_bits in bits]),
@@ -163,49 +158,49 @@ def _asking(ensemble, j):
         threshold=ensemble.threshold[splits],
         nan_left=ensemble.nan_left[splits],
         right=ensemble.right[splits],
-        leaf=ensemble.leaf[np.repeat(mine, np.diff(ensemble.offset) + 1)],
-        cls=None if ensemble.cls is None else ensemble.cls[mine],
-        base=None if ensemble.base is None else ensemble.base[mine],
+        leaf=ensemble.leaf[np.repeat(trees, np.diff(ensemble.offset) + 1)],
+        cls=None if ensemble.cls is None else ensemble.cls[trees],
+        base=None if ensemble.base is None else ensemble.base[trees],
         rounds=np.array([0, n]),
         cover=None,
         **sets,
     )
 
 
-def _of_levels(ensemble, j, categories):
+def _curve_of_levels(ensemble, j, categories):
     """The curve of a categorical feature, from the trees that use it."""
-    place = int(np.searchsorted(categories.feature, j))
-    n = int(categories.levels[place])
-    names = categories.names[place]
+    index = int(np.searchsorted(categories.feature, j))
+    n = int(categories.levels[index])
+    names = categories.names[index]
     stumps = ensemble.as_stumps()
     values = np.zeros((n, ensemble.n_classes))
     missing = np.zeros(ensemble.n_classes)
     for t, (sets, nan_left) in enumerate(zip(ensemble.each_sets(), ensemble.nan_left, strict=True)):
         sides = np.stack((stumps.right[t], stumps.left[t])).astype(np.float64)
-        left = (
-            np.unpackbits(sets[0], bitorder="little")[:n]
-            if 0 in sets
-            else np.arange(n) <= ensemble.threshold[t]
-        )
-        values += sides[np.append(left, np.full(n - len(left), nan_left)).astype(np.int64)]
+        if 0 in sets:
+            goes_left = np.unpackbits(sets[0], bitorder="little")[:n]
+        else:
+            goes_left = np.arange(n) <= ensemble.threshold[t]
+        # Levels beyond the set follow missing values.
+        goes_left = np.append(goes_left, np.full(n - len(goes_left), nan_left)).astype(np.int64)
+        values += sides[goes_left]
         missing += sides[int(nan_left)]
-    empty = np.zeros(0, dtype=np.float32)
-    return Curve(
-        j, empty, values, missing=missing, levels=list(range(n)) if names is None else list(names)
-    )
+    no_thresholds = np.zeros(0, dtype=np.float32)
+    levels = list(range(n)) if names is None else list(names)
+    return Curve(j, no_thresholds, values, missing=missing, levels=levels)
 
 
 def _codes(levels, x):
     """Codes of category values; the number of levels for unknown ones."""
     n = len(levels)
-    named = bool(levels) and isinstance(levels[0], str)
+    has_names = bool(levels) and isinstance(levels[0], str)
     if not isinstance(x, list) and not hasattr(x, "to_list") and not hasattr(x, "to_pylist"):
         x = np.asarray(x)
-    if named and not (isinstance(x, np.ndarray) and x.dtype.kind in "biuf"):
-        places, texts = factors(x.tolist() if isinstance(x, np.ndarray) else x)
-        code_of_level = {name: code for code, name in enumerate(levels)}
-        return np.array([*(code_of_level.get(text, n) for text in texts), n])[places]
+    if has_names and not (isinstance(x, np.ndarray) and x.dtype.kind in "biuf"):
+        text_of_value, texts = factors(x.tolist() if isinstance(x, np.ndarray) else x)
+        code_of_name = {name: code for code, name in enumerate(levels)}
+        return np.array([*(code_of_name.get(text, n) for text in texts), n])[text_of_value]
     x = np.asarray(x, dtype=np.float64)
     with np.errstate(invalid="ignore"):
-        inside = (x >= 0) & (x < n) & (x == np.floor(x))
-    return np.where(inside, x, n).astype(np.int64)
+        is_code = (x >= 0) & (x < n) & (x == np.floor(x))
+    return np.where(is_code, x, n).astype(np.int64)

@@ -96,14 +96,14 @@ def to_frame(model: Any) -> Any:
     import pandas
 
     model = model_of(model)
-    parts = dict(model.ensemble.dump())
-    if "trees" not in parts:
+    contents = dict(model.ensemble.dump())
+    if "trees" not in contents:
         raise ValueError(
             "to_frame needs a model with trees, for one row per node; this one has none "
             f"({model.ensemble.NAME})"
         )
     labels = model.classes_.tolist()
-    rows = list(_nodes(model, labels, parts))
+    rows = list(_nodes(model, labels, contents))
     columns = [
         "round",
         "tree",
@@ -117,34 +117,37 @@ def to_frame(model: Any) -> Any:
         "left",
         "right",
     ]
-    vector = len(rows) > 0 and rows[0]["class"] is None
-    columns += [f"value {label}" for label in labels] if vector else ["value"]
-    columns += ["cover"] if model.has_covers else []
-    columns += ["levels"] if model.categories is not None else []
+    has_vectors = len(rows) > 0 and rows[0]["class"] is None
+    columns += [f"value {label}" for label in labels] if has_vectors else ["value"]
+    if model.has_covers:
+        columns.append("cover")
+    if model.categories is not None:
+        columns.append("levels")
     frame = pandas.DataFrame(rows, columns=columns)
     for name in ("feature", "missing", "class", "base"):
         frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
     return frame.astype({"left": "Int64", "right": "Int64"})
 
 
-def _nodes(model, labels, parts):
+def _nodes(model, labels, contents):
     """Yield the rows of the data frame for a model's dump."""
-    rounds = np.repeat(np.arange(len(parts["rounds"])), parts["rounds"]).tolist()
-    coded = parts["code"] is not None
-    for number, tree in enumerate(parts["trees"]):
-        where = {"round": rounds[number], "tree": number}
+    trees_per_round = contents["rounds"]
+    rounds = np.repeat(np.arange(len(trees_per_round)), trees_per_round).tolist()
+    has_code = contents["code"] is not None
+    for number, tree in enumerate(contents["trees"]):
+        tree_columns = {"round": rounds[number], "tree": number}
         for name in ("class", "base"):
             column = tree[name]
             if column is None:
-                where[name] = None
+                tree_columns[name] = None
             else:
-                where[name] = f"column {column}" if coded else labels[column]
+                tree_columns[name] = f"column {column}" if has_code else labels[column]
         depth = {0: 0}
         for node_index, node in enumerate(tree["nodes"]):
-            depth.update(
-                {node[side]: depth[node_index] + 1 for side in ("left", "right") if side in node}
-            )
-            row = {**where, "node": node_index, "depth": depth[node_index], **node}
+            for side in ("left", "right"):
+                if side in node:
+                    depth[node[side]] = depth[node_index] + 1
+            row = {**tree_columns, "node": node_index, "depth": depth[node_index], **node}
             if "feature" in node:
                 row["feature"] = name_of(model, node["feature"])
             elif isinstance(node["value"], list):

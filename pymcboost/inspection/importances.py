@@ -16,8 +16,8 @@ from pymcboost.threads import available_memory, in_words
 Sense = Literal["gain", "split", "permutation", "shap"]
 # Default number of rows of X in the background of Shapley values.
 BACKGROUND = 100
-# Number of bytes of Shapley values that are held at once.
-HELD = 1 << 26
+# Number of bytes of Shapley values that are computed at once.
+BLOCK_BYTES = 1 << 26
 
 
 def importance(
@@ -99,32 +99,33 @@ def importance(
 
 
 def _shares(importances, per_class):
-    importances = importances if per_class else importances.sum(axis=1)
+    """Normalize importances (d, K) to a sum of 1, by class or summed over the classes."""
+    if not per_class:
+        importances = importances.sum(axis=1)
     total = importances.sum()
     return importances / total if total > 0 else importances
 
 
 def _gain(subject, per_class, X):
+    """Importances of the kind "gain"."""
     model = model_of(subject)
-    unknown = X is None and not model.has_covers
-    if unknown and subject is not model and not per_class and model.ensemble.share_of is not None:
+    has_rows = X is not None or model.has_covers
+    is_estimator = subject is not model
+    if not has_rows and is_estimator and not per_class and model.ensemble.share_of is not None:
         return subject.feature_importances_
     ensemble = sum_of_learners(model, "gains", "; kind='permutation' works for these models, too")
     if ensemble.no_stages is not None:
         raise ValueError(
             "an interval table does not store its splits; give the model with layout='list'"
         )
-    if unknown:
-        bare = "a model file does not store the gains of its splits"
-        obstacle = (
-            bare
-            if subject is model
-            else "an estimator stores only the gains summed over all classes"
-        )
-        raise ValueError(
-            f"{obstacle}: give rows X, or a model that holds covers (model.with_covers(X_train))"
-            + ("" if per_class else ", or the fitted estimator")
-        )
+    if not has_rows:
+        obstacle = "a model file does not store the gains of its splits"
+        if is_estimator:
+            obstacle = "an estimator stores only the gains summed over all classes"
+        remedy = "give rows X, or a model that holds covers (model.with_covers(X_train))"
+        if not per_class:
+            remedy += ", or the fitted estimator"
+        raise ValueError(f"{obstacle}: {remedy}")
     if X is not None:
         ensemble = replace(ensemble, cover=covers.count(ensemble, covers.covering(model, X)))
     return _shares(explained(ensemble), per_class)
@@ -137,8 +138,10 @@ def explained(ensemble):
     from the mean of the node.
     """
     gains = np.zeros((ensemble.n_features, ensemble.n_classes))
-    ends = np.split(ensemble.cover, covers.first_leaves(ensemble)[1:-1]) if len(ensemble) else []
-    for tree, rows in zip(ensemble.each_tree(), ends, strict=True):
+    if not len(ensemble):
+        return gains
+    rows_of_trees = np.split(ensemble.cover, covers.first_leaves(ensemble)[1:-1])
+    for tree, rows in zip(ensemble.each_tree(), rows_of_trees, strict=True):
         feature, _, _, right, leaf, cls, base = tree
         leaf = np.asarray(leaf, dtype=np.float64).reshape(len(rows), -1)
         counts = np.concatenate([[0], np.cumsum(rows)])
@@ -146,24 +149,33 @@ def explained(ensemble):
             [np.zeros((1, leaf.shape[1])), np.cumsum(leaf * rows[:, None], axis=0)]
         )
         begin, middle, end = covers.spans(right)
-        left, other = counts[middle] - counts[begin], counts[end] - counts[middle]
-        apart = (sums[middle] - sums[begin]) / np.maximum(left, 1)[:, None]
-        apart -= (sums[end] - sums[middle]) / np.maximum(other, 1)[:, None]
-        gain = (left * (other / np.maximum(left + other, 1)))[:, None] * apart**2
-        if cls >= 0:  # credit the classes that receive the leaf's value
-            share = (
-                np.zeros(ensemble.n_classes)
-                if ensemble.code is None
-                else ensemble.code[cls].astype(np.float64)
-            )
-            if ensemble.code is None:
-                share[[cls] if base < 0 else [cls, base]] = 1
-            gain = gain * share**2
+        n_left = counts[middle] - counts[begin]
+        n_right = counts[end] - counts[middle]
+        difference = (sums[middle] - sums[begin]) / np.maximum(n_left, 1)[:, None]
+        difference -= (sums[end] - sums[middle]) / np.maximum(n_right, 1)[:, None]
+        weight = n_left * (n_right / np.maximum(n_left + n_right, 1))
+        gain = weight[:, None] * difference**2
+        if cls >= 0:
+            gain = gain * _class_factors(ensemble, cls, base) ** 2
         np.add.at(gains, np.asarray(feature), gain)
     return gains
 
 
+def _class_factors(ensemble, cls, base):
+    """Factors, up to their signs, by which the scores of the classes get the leaf values of a tree: (K,)."""
+    if cls < 0:
+        return np.ones(ensemble.n_classes)
+    if ensemble.code is not None:
+        return ensemble.code[cls].astype(np.float64)
+    factors = np.zeros(ensemble.n_classes)
+    factors[cls] = 1
+    if base >= 0:
+        factors[base] = 1
+    return factors
+
+
 def _split(model, per_class):
+    """Importances of the kind "split"."""
     ensemble = model.ensemble
     if ensemble.no_stages is not None:
         raise ValueError(
@@ -171,25 +183,17 @@ def _split(model, per_class):
             f"({ensemble.NAME})"
         )
     counts = np.zeros((model.n_features_in_, model.n_classes_))
-    for tree in ensemble.each_tree():
-        feature = np.asarray(tree[0])
-        cls = tree[5]
-        base = tree[6]
-        if cls < 0:
-            touched = np.ones(model.n_classes_)
-        elif ensemble.code is not None:
-            touched = (ensemble.code[cls] != 0).astype(np.float64)
-        else:
-            touched = np.zeros(model.n_classes_)
-            touched[[cls] if base < 0 else [cls, base]] = 1
+    for feature, *_, cls, base in ensemble.each_tree():
         if per_class:
-            np.add.at(counts, feature, touched)
+            is_changed = (_class_factors(ensemble, cls, base) != 0).astype(np.float64)
+            np.add.at(counts, np.asarray(feature), is_changed)
         else:
-            np.add.at(counts[:, 0], feature, 1.0)
+            np.add.at(counts[:, 0], np.asarray(feature), 1.0)
     return _shares(counts, per_class)
 
 
 def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
+    """Importances of the kind "permutation"."""
     if X is None or y is None:
         raise ValueError("permutation importance needs labelled rows; give X and y")
     model._refuse_labels("permutation importance")
@@ -202,38 +206,40 @@ def _permutation(model, per_class, X, y, n_repeats, random_state, n_jobs):
         )
     if n_repeats < 1:
         raise ValueError(f"n_repeats must be 1 or more, not {n_repeats}")
+    # A model of only the used features, and a dense copy of these.
     used = np.arange(model.n_features_in_)
-    scored = model
+    compact_model = model
     if not model.is_machine:
         used, compact = model.ensemble.compact()
-        scored = Model.from_ensemble(compact, model.classes_, layout=model.layout)
+        compact_model = Model.from_ensemble(compact, model.classes_, layout=model.layout)
     size = 4 * len(used) * len(codes)
-    room = available_memory()
-    if room is not None and size > room:
+    available = available_memory()
+    if available is not None and size > available:
         raise MemoryError(
             f"a dense copy of the {len(used)} columns that the model uses takes "
-            f"{in_words(size)}, but {in_words(room)} are free; give fewer rows"
+            f"{in_words(size)}, but {in_words(available)} are free; give fewer rows"
         )
     dense = np.empty((len(codes), len(used)), dtype=np.float32)
     for rows, xt in covers.blocks(X, used):
         dense[rows] = xt.T
-    right = scored.predict_codes(dense, n_jobs) == codes
+    is_right = (compact_model.predict_codes(dense, n_jobs) == codes).astype(np.int64)
     rng = np.random.default_rng(random_state)
     importances = np.zeros((model.n_features_in_, model.n_classes_))
     weight = np.full(model.n_classes_, 1 / len(codes))
     if per_class:
         weight = 1 / np.maximum(np.bincount(codes, minlength=model.n_classes_), 1)
-    for place, j in enumerate(used):
-        kept = dense[:, place].copy()
+    for column, j in enumerate(used):
+        original = dense[:, column].copy()
         for _ in range(n_repeats):
-            dense[:, place] = rng.permutation(kept)
-            lost = right.astype(np.int64) - (scored.predict_codes(dense, n_jobs) == codes)
+            dense[:, column] = rng.permutation(original)
+            lost = is_right - (compact_model.predict_codes(dense, n_jobs) == codes)
             importances[j] += np.bincount(codes, lost, model.n_classes_) * weight / n_repeats
-        dense[:, place] = kept
+        dense[:, column] = original
     return importances if per_class else importances.sum(axis=1)
 
 
 def _shap(model, per_class, X, background, n_jobs):
+    """Importances of the kind "shap"."""
     if X is None:
         raise ValueError("shap importance is an average over rows; give X")
     X = model._rows.checked(X)
@@ -243,13 +249,12 @@ def _shap(model, per_class, X, background, n_jobs):
     if background is None and not model.has_covers:
         background = X[:: -(-m // BACKGROUND)]
     used, _ = sum_of_learners(model, "contributions").compact()
-    step = max(256, HELD // (8 * len(used) * model.n_classes_))
+    step = max(256, BLOCK_BYTES // (8 * len(used) * model.n_classes_))
     total = np.zeros((len(used), model.n_classes_))
     for begin in range(0, m, step):
-        part = contributions(
-            model, X[begin : begin + step], background, only_used=True, n_jobs=n_jobs
-        )
-        total += np.abs(part.values).sum(axis=0)
+        rows = X[begin : begin + step]
+        values = contributions(model, rows, background, only_used=True, n_jobs=n_jobs).values
+        total += np.abs(values).sum(axis=0)
     importances = np.zeros((model.n_features_in_, model.n_classes_))
     importances[used] = total / m
     return importances if per_class else importances.sum(axis=1)

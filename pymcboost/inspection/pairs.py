@@ -92,21 +92,21 @@ def interactions(
     n_threads = resolve_n_jobs(n_jobs)
     X = shapley.checked(model, X, background, task="interactions")
     used, compact = model.ensemble.compact()
-    n = len(used) if only_used else model.n_features_in_
+    features, column = shapley.features_and_columns(model, used, only_used)
+    n = len(features)
     shapley.check_memory("interactions", (X.shape[0], n, n, model.n_classes_))
     values = np.zeros((X.shape[0], n, n, model.n_classes_))
-    column, features = (np.arange(n), used) if only_used else (used, np.arange(n))
     if model.ensemble.additive:
-        alone, base, _ = shapley.of_rows(model, X, background, only_used, n_threads)
+        contributions, base, _ = shapley.of_rows(model, X, background, only_used, n_threads)
     else:
-        alone = np.zeros((X.shape[0], n, model.n_classes_))
+        contributions = np.zeros((X.shape[0], n, model.n_classes_))
         trees, base = shapley.explained(model, used, compact, background, n_threads)
         for rows, xt in covers.blocks(X, used, compact):
-            trees.add(xt, column, alone[rows], n_threads)
+            trees.add(xt, column, contributions[rows], n_threads)
             for fixed, i in enumerate(column):
                 pairs = np.zeros((xt.shape[1], n, model.n_classes_))
                 trees.add(xt, column, pairs, n_threads, fixed)
                 values[rows, i] = pairs / 2
     diagonal = np.arange(n)
-    values[:, diagonal, diagonal] = alone - values.sum(axis=2)
+    values[:, diagonal, diagonal] = contributions - values.sum(axis=2)
     return Interactions(values, base, features)

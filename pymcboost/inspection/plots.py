@@ -17,7 +17,7 @@ from pymcboost.threads import counted
 COLOURS = 10
 # Number of levels of a category that are drawn by default.
 LEVELS = 20
-# Maximum number of leaves for which a plot is readable.
+# Maximum number of leaves of a readable plot.
 MOST_LEAVES = 64
 
 
@@ -76,12 +76,11 @@ def plot_importance(
         "split": "share of the splits",
         "permutation": "loss of accuracy",
     }
-    label = (
-        "importance"
-        if values is not None
-        else words.get(how.get("kind", "gain"), "mean |contribution|")
-    )
-    values = np.asarray(importance(model, **how) if values is None else values, dtype=np.float64)
+    label = "importance"
+    if values is None:
+        label = words.get(how.get("kind", "gain"), "mean |contribution|")
+        values = importance(model, **how)
+    values = np.asarray(values, dtype=np.float64)
     model = model_of(model)
     if values.shape != (model.n_features_in_,):
         raise ValueError(
@@ -159,17 +158,18 @@ def plot_curve(
             "levels applies only to categorical features, but "
             f"{name_of(model, curve_of_feature.feature)!r} is numerical"
         )
-    over = np.vstack([values, missing]) if curve_of_feature.levels is not None else values
-    shown = _chosen(model, classes, np.ptp(over, axis=0))
     if curve_of_feature.levels is not None:
+        shown = _chosen(model, classes, np.ptp(np.vstack([values, missing]), axis=0))
         ax = _draw_levels(model, curve_of_feature.levels, levels, values, missing, shown, ax)
-        apart = False
+        has_triangles = False
     else:
-        ax, apart = _draw_steps(model, curve_of_feature, values, missing, shown, ax)
-    ax.set_xlabel(
-        _short(name_of(model, curve_of_feature.feature)) + "   (triangles: missing)" * apart
-    )
-    ax.set_ylabel("added to the score" + ", centred" * centred)
+        shown = _chosen(model, classes, np.ptp(values, axis=0))
+        ax, has_triangles = _draw_steps(model, curve_of_feature, values, missing, shown, ax)
+    x_label = _short(name_of(model, curve_of_feature.feature))
+    if has_triangles:
+        x_label += "   (triangles: missing)"
+    ax.set_xlabel(x_label)
+    ax.set_ylabel("added to the score, centred" if centred else "added to the score")
     ax.legend(
         title="class",
         fontsize="small",
@@ -186,14 +186,15 @@ def _draw_steps(model, steps, values, missing, shown, ax):
     ax = _axes(ax, figsize=(6, 3.6))
     cuts = steps.thresholds.astype(np.float64)
     margin = 0.1 * np.ptp(cuts) if len(cuts) > 1 and np.ptp(cuts) > 0 else 1.0
-    low, high = (cuts[0] - margin, cuts[-1] + margin) if len(cuts) else (-1.0, 1.0)
+    low = cuts[0] - margin if len(cuts) else -1.0
+    high = cuts[-1] + margin if len(cuts) else 1.0
     edges = np.concatenate([[low], cuts, [high]])
-    apart = not np.array_equal(missing, values[-1])
+    draws_missing = not np.array_equal(missing, values[-1])
     for k in shown:
         line = ax.stairs(
             values[:, k], edges, baseline=None, linewidth=1.6, label=drawn(str(model.classes_[k]))
         )
-        if apart:
+        if draws_missing:
             ax.plot(
                 [high + 0.4 * margin],
                 [missing[k]],
@@ -201,36 +202,35 @@ def _draw_steps(model, steps, values, missing, shown, ax):
                 color=line.get_edgecolor(),
                 clip_on=False,
             )
-    return ax, apart
+    return ax, draws_missing
 
 
 def _draw_levels(model, names, chosen_levels, values, missing, shown, ax):
     """Draw bars of classes for the levels of a category, followed by missing values."""
     if chosen_levels is None:
-        far = np.abs(values - values.mean(axis=0)).max(axis=1, initial=0.0)
-        codes = np.sort(np.argsort(-far, kind="stable")[:LEVELS])
+        distance = np.abs(values - values.mean(axis=0)).max(axis=1, initial=0.0)
+        codes = np.sort(np.argsort(-distance, kind="stable")[:LEVELS])
     else:
-        place = {name: code for code, name in enumerate(names)}
-        unknown = [level for level in chosen_levels if level not in place]
+        code_of_name = {name: code for code, name in enumerate(names)}
+        unknown = [level for level in chosen_levels if level not in code_of_name]
         if unknown:
             raise ValueError(f"there is no level {unknown[0]!r}; the levels are {some(names)}")
-        codes = np.array([place[level] for level in chosen_levels], dtype=np.int64)
+        codes = np.array([code_of_name[level] for level in chosen_levels], dtype=np.int64)
     rows = np.vstack([values[codes], missing])
-    place = np.arange(len(rows))
+    x = np.arange(len(rows))
     width = 0.8 / max(1, len(shown))
     ax = _axes(ax, figsize=(max(4.0, 2 + 0.1 * len(rows) * (2 + len(shown))), 3.8))
     ax.axhline(0, color="0.6", linewidth=0.8, zorder=1)
     for i, k in enumerate(shown):
         label = drawn(str(model.classes_[k]))
-        ax.bar(place + (i - (len(shown) - 1) / 2) * width, rows[:, k], width, label=label, zorder=2)
+        shift = (i - (len(shown) - 1) / 2) * width
+        ax.bar(x + shift, rows[:, k], width, label=label, zorder=2)
     ax.axvline(len(codes) - 0.5, color="0.6", linewidth=0.8, linestyle=":")
     texts = [_short(str(names[code]), 16) for code in codes]
-    turned = (
-        {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
-        if max(map(len, texts), default=0) > 3
-        else {}
-    )
-    ax.set_xticks(place, [*texts, "missing, new"], **turned)
+    text_options = {}
+    if max(map(len, texts), default=0) > 3:
+        text_options = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    ax.set_xticks(x, [*texts, "missing, new"], **text_options)
     ax.set_xlim(-0.6, len(rows) - 0.4)
     if chosen_levels is None and len(codes) < len(names):
         ax.set_title(f"{len(codes)} of {len(names)} levels", fontsize="medium")
@@ -277,34 +277,26 @@ def plot_history(
         raise TypeError(
             f"plot_history needs a fitted estimator; {type(estimator).__name__} has no history_"
         )
-    numbers = {name: np.asarray(values) for name, values in history.items()}
-    numbers = {
-        name: values
-        for name, values in numbers.items()
-        if values.ndim == 1 and values.dtype.kind in "if"
-    }
+    numbers = {}  # the curves of the history, by name
+    for name, values in history.items():
+        values = np.asarray(values)
+        if values.ndim == 1 and values.dtype.kind in "if":
+            numbers[name] = values
     if curves is not None and metric is not None:
         raise ValueError(
             "curves and metric cannot be used together: curves takes full names of the "
             "history, metric the name of a metric"
         )
-    curves = [curves] if isinstance(curves, str) else curves
+    if isinstance(curves, str):
+        curves = [curves]
     if curves is None:
-        metric = _metric_of(estimator, metric)
-        sets = {f"{name}_{metric}" for name in getattr(estimator, "_sets", ())}
-        # Curves of TrainingLoss start with train_; those of validation sets may, too.
-        of_sets = [name for name in numbers if name in sets or not name.startswith("train_")]
-        others = _columns_of_others(estimator, metric)
-        curves = [name for name in of_sets if name.endswith(f"_{metric}") and name not in others]
+        curves = _validation_curves(estimator, metric, numbers)
         if not curves:
-            named = (
-                f", or name curves of the history: {', '.join(map(repr, numbers))}"
-                if numbers
-                else ""
-            )
+            remedy = "give fit X_val and y_val"
+            if numbers:
+                remedy += f", or name curves of the history: {', '.join(map(repr, numbers))}"
             raise ValueError(
-                "this training had no validation rows, so there is no curve to plot; give fit "
-                f"X_val and y_val{named}"
+                f"this training had no validation rows, so there is no curve to plot; {remedy}"
             )
     unknown = [name for name in curves if name not in numbers]
     if unknown:
@@ -326,6 +318,20 @@ def plot_history(
         ax.legend(frameon=False)
     ax.spines[["top", "right"]].set_visible(False)
     return ax
+
+
+def _validation_curves(estimator, metric, names):
+    """Those of the curves with these names that are the metric of a validation set."""
+    metric = _metric_of(estimator, metric)
+    curves_of_sets = {f"{set_name}_{metric}" for set_name in getattr(estimator, "_sets", ())}
+    other_metrics = _columns_of_others(estimator, metric)
+    curves = []
+    for name in names:
+        # Curves of TrainingLoss start with train_; those of validation sets may, too.
+        is_of_set = name in curves_of_sets or not name.startswith("train_")
+        if is_of_set and name.endswith(f"_{metric}") and name not in other_metrics:
+            curves.append(name)
+    return curves
 
 
 def _metric_of(estimator, metric):
@@ -379,13 +385,14 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
     >>> model = VectorTreeBoostClassifier(n_estimators=20, random_state=0).fit(X, y)
     >>> ax = plot_reliability(model, X_test, y_test, bins=3)
     """
-    subject, model = model, model_of(model)
+    subject = model
+    model = model_of(subject)
     model._refuse_labels("a reliability curve")
     codes = codes_of(y, model.classes_, "give")
-    # Only the estimator knows the link of a custom loss.
-    p = (
-        model if model.has_probabilities or not hasattr(subject, "predict_proba") else subject
-    ).predict_proba(X)
+    if not model.has_probabilities and hasattr(subject, "predict_proba"):
+        p = subject.predict_proba(X)  # only the estimator knows the link of a custom loss
+    else:
+        p = model.predict_proba(X)
     if len(codes) != len(p) or not len(p):
         raise ValueError(
             f"X has {len(p)} rows and y has {len(codes)} labels; give one label per row, and "
@@ -393,14 +400,13 @@ def plot_reliability(model: Any, X: Any, y: Any, *, bins: int = 10, ax: Any = No
         )
     if index(bins) < 1:
         raise ValueError(f"bins must be 1 or more, not {bins}")
-    right = p.argmax(axis=1) == codes
-    top = p.max(axis=1)
-    bounds = np.unique(np.quantile(top, np.linspace(0, 1, bins + 1)[1:-1], method="lower"))
-    inside = np.searchsorted(bounds, top, side="left")
-    rows = np.bincount(inside)
-    inside = np.unique(inside, return_inverse=True)[1]
-    rows = rows[rows > 0]
-    predicted, observed = np.bincount(inside, top) / rows, np.bincount(inside, right) / rows
+    is_right = p.argmax(axis=1) == codes
+    probability = p.max(axis=1)
+    bounds = np.unique(np.quantile(probability, np.linspace(0, 1, bins + 1)[1:-1], method="lower"))
+    number = np.searchsorted(bounds, probability, side="left")
+    _, bin_of_row, rows = np.unique(number, return_inverse=True, return_counts=True)
+    predicted = np.bincount(bin_of_row, probability) / rows
+    observed = np.bincount(bin_of_row, is_right) / rows
     error = np.sqrt(np.maximum(observed * (1 - observed), 1 / (4 * rows)) / rows)
     ax = _axes(ax, figsize=(4.6, 4.4))
     low = max(0.0, min(float((observed - error).min()), float(predicted.min())) - 0.05)
@@ -554,21 +560,19 @@ def _to_depth(nodes, max_depth):
         if "left" in node:
             n_leaves[number] = n_leaves[node["left"]] + n_leaves[node["right"]]
     kept = []
-    todo = [(0, 0, None, None)]
-    while todo:
-        number, depth, parent, side = todo.pop()
+    waiting = [(0, 0, None, None)]
+    while waiting:
+        number, depth, parent, side = waiting.pop()
         node = dict(nodes[number])
         if parent is not None:
             parent[side] = len(kept)
+        if "left" in node and depth == max_depth:
+            cover = {"cover": node["cover"]} if "cover" in node else {}
+            node = {**cover, "leaves": n_leaves[number]}
         kept.append(node)
-        if "left" not in node:
-            continue
-        if depth < max_depth:
-            todo.append((node["right"], depth + 1, node, "right"))
-            todo.append((node["left"], depth + 1, node, "left"))
-        else:
-            kept[-1] = {name: node[name] for name in ("cover",) if name in node}
-            kept[-1]["leaves"] = n_leaves[number]
+        if "left" in node:
+            waiting.append((node["right"], depth + 1, node, "right"))
+            waiting.append((node["left"], depth + 1, node, "left"))
     return kept
 
 
@@ -585,7 +589,8 @@ def _places(nodes):
             x[node_index] = float(ends)
             ends += 1
             continue
-        depth[node["left"]] = depth[node["right"]] = depth[node_index] + 1
+        depth[node["left"]] = depth[node_index] + 1
+        depth[node["right"]] = depth[node_index] + 1
     for node_index in reversed(range(len(nodes))):
         if "left" in nodes[node_index]:
             x[node_index] = (x[nodes[node_index]["left"]] + x[nodes[node_index]["right"]]) / 2
@@ -593,21 +598,19 @@ def _places(nodes):
 
 
 def _question(model, node, precision):
-    missing = "or missing" if node["missing"] == "left" else ""
+    """Text of a split."""
     name = _short(name_of(model, node["feature"]), 20)
-    condition = (
-        f"≤ {node['threshold']:.{precision}g}"
-        if "threshold" in node
-        else f"in {_short(_listed(node['levels']))}"
-    )
-    return f"{name}\n{condition}" + (f"\n{missing}" if missing else "")
-
-
-def _listed(levels):
-    return f"{{{', '.join(map(str, levels))}}}"
+    if "threshold" in node:
+        condition = f"≤ {node['threshold']:.{precision}g}"
+    else:
+        levels = ", ".join(map(str, node["levels"]))
+        condition = f"in {_short(f'{{{levels}}}')}"
+    text = f"{name}\n{condition}"
+    return f"{text}\nor missing" if node["missing"] == "left" else text
 
 
 def _leaf(model, tree, node, classes, precision):
+    """Text of a leaf."""
     if tree["class"] is not None:
         return f"{node['value']:.{precision}g}"
     values = np.asarray(node["value"])
@@ -618,13 +621,15 @@ def _leaf(model, tree, node, classes, precision):
 
 
 def _purpose(model, tree):
+    """The scores that a tree changes, for the title."""
     if tree["class"] is None:
         return ""
     if model.ensemble.code is not None:
         return f", column {tree['class']}"
-    less = "" if tree["base"] is None else f", less class {model.classes_[tree['base']]}"
-    return drawn(f", class {model.classes_[tree['class']]}{less}")
+    base = "" if tree["base"] is None else f", less class {model.classes_[tree['base']]}"
+    return drawn(f", class {model.classes_[tree['class']]}{base}")
 
 
-def _short(name, most=28):
-    return drawn(name if len(name) <= most else name[: most - 1] + "…")
+def _short(name, length=28):
+    """Text to draw, cut to a length."""
+    return drawn(name if len(name) <= length else name[: length - 1] + "…")

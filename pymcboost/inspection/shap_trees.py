@@ -1,9 +1,9 @@
 """Conversion of trees for the package shap.
 
-Its nodes have thresholds. A set of levels is a union of intervals of codes, and a split on it a tree of thresholds
-over these intervals, in which what lies on either side of the split is repeated. Each copy has its share of the rows.
-So the copies of a leaf together have the leaf's chances, with the feature and without it: Shapley values stay as they
-are.
+All nodes of shap have thresholds. A set of levels is a union of intervals of codes. A split on it becomes a tree of
+thresholds over these intervals, and both sides of the split are repeated in it. Each copy has its share of the rows. So
+the copies of a leaf together have the probability of the leaf, with the feature and without it, and Shapley values do
+not change.
 """
 
 from typing import Any
@@ -86,21 +86,21 @@ def _tree(ensemble, t, first, ends):
     splits = slice(offset[t], offset[t + 1])
     s = len(feature[splits])
     begin, middle, end = covers.spans(right[splits])
-    node_index = np.arange(s)
-    leaf = np.full(s + 1, -1)
-    left = np.where(middle - begin == 1, s + begin, node_index + 1)
-    turned = np.where(end - middle == 1, s + middle, node_index + right[splits])
+    split = np.arange(s)
+    left_child = np.where(middle - begin == 1, s + begin, split + 1)
+    right_child = np.where(end - middle == 1, s + middle, split + right[splits])
+    default_child = np.where(nan_left[splits], left_child, right_child)
+    leaf_values = _values(ensemble, t, first + np.arange(s + 1))
+    no_child = np.full(s + 1, -1)
     begin = np.concatenate([begin, np.arange(s + 1)])
     end = np.concatenate([end, np.arange(1, s + 2)])
     return {
-        "children_left": np.concatenate([left, leaf]),
-        "children_right": np.concatenate([turned, leaf]),
-        "children_default": np.concatenate([np.where(nan_left[splits], left, turned), leaf]),
-        "features": np.concatenate([feature[splits], leaf]),
+        "children_left": np.concatenate([left_child, no_child]),
+        "children_right": np.concatenate([right_child, no_child]),
+        "children_default": np.concatenate([default_child, no_child]),
+        "features": np.concatenate([feature[splits], np.full(s + 1, -1)]),
         "thresholds": np.concatenate([threshold[splits], np.zeros(s + 1)]),
-        "values": np.concatenate(
-            [np.zeros((s, ensemble.n_classes)), _values(ensemble, t, first + np.arange(s + 1))]
-        ),
+        "values": np.concatenate([np.zeros((s, ensemble.n_classes)), leaf_values]),
         "node_sample_weight": (ends[first + end] - ends[first + begin]).astype(np.float64),
     }
 
@@ -111,14 +111,16 @@ def _expanded(ensemble, t, first, ends, sets):
     nodes = []
     leaves = []
     categories = ensemble.categories
-    # A part of the tree: its splits, first leaf, share of its rows, the possible codes by feature, and the links from
-    # its parent. A part of runs holds the intervals of codes of its first split, and their counts.
-    parts = [((int(offset[t]), int(offset[t + 1]), int(first)), 1.0, {}, None, None, None)]
-    while parts:
-        (i, end, leaf_index), share, codes, runs, parent, sides = parts.pop()
-        if parent is not None:
-            for side in sides:
-                nodes[parent][side] = len(nodes)
+    # Parts of the tree that are still to be converted: a subtree (its splits from i to end, and its first leaf), the
+    # share of its rows, the possible codes by feature, the remaining intervals of its first split if that is on a set,
+    # and the links from the parent node.
+    root = (int(offset[t]), int(offset[t + 1]), int(first))
+    waiting = [(root, 1.0, {}, None, None, ())]
+    while waiting:
+        subtree, share, codes, runs, parent, links = waiting.pop()
+        i, end, leaf_index = subtree
+        for link in links:
+            nodes[parent][link] = len(nodes)
         if len(nodes) >= MOST_NODES:
             raise ValueError(
                 f"tree {t} would need more than {MOST_NODES} nodes for shap, because splits on "
@@ -131,43 +133,47 @@ def _expanded(ensemble, t, first, ends, sets):
             continue
         step = int(right[i])
         j = int(feature[i])
-        to_left = bool(nan_left[i])
         children = (i + 1, i + step, leaf_index), (i + step, end, leaf_index + step)
         rows = [ends[b + e - a + 1] - ends[b] for a, e, b in children]
         if runs is None and i - offset[t] in sets:
             runs = _runs(sets[i - offset[t]], codes.get(j), categories, j)
-        if runs is None:
-            low = float(threshold[i])
-            for child, side in ((1, "children_right"), (0, "children_left")):
-                names = (
-                    (side, "children_default") if to_left == (side == "children_left") else (side,)
-                )
-                parts.append((children[child], share, codes, None, len(nodes), names))
-            nodes.append(_node(j, low, share * sum(rows)))
-            continue
-        if len(runs) == 1:
-            side, mine, part = runs[0]
-            part = (children[side], share * part, {**codes, j: mine}, None, parent, sides)
-            parts.append(part)
-            continue
-        middle = len(runs) // 2
-        lower = runs[:middle]
-        upper = runs[middle:]
-        # Missing values go to the first interval of their side.
-        missing = any(side != to_left for side, *_ in lower)
-        for half, side in ((upper, "children_right"), (lower, "children_left")):
-            names = (side, "children_default") if missing == (side == "children_left") else (side,)
-            parts.append(((i, end, leaf_index), share, codes, half, len(nodes), names))
-        weight = share * sum(part * rows[side] for side, _, part in runs)
-        last = lower[-1][1]
-        nodes.append(_node(j, last[-1] + 0.5 if len(last) else 0.5, weight))
+        if runs is None:  # a split on a threshold
+            left_links, right_links = _links(bool(nan_left[i]))
+            waiting.append((children[1], share, codes, None, len(nodes), right_links))
+            waiting.append((children[0], share, codes, None, len(nodes), left_links))
+            nodes.append(_node(j, float(threshold[i]), share * sum(rows)))
+        elif len(runs) == 1:  # all remaining codes are on one side of the set
+            side, codes_of_run, share_of_run = runs[0]
+            codes = {**codes, j: codes_of_run}
+            waiting.append((children[side], share * share_of_run, codes, None, parent, links))
+        else:  # a threshold between the intervals
+            lower = runs[: len(runs) // 2]
+            upper = runs[len(runs) // 2 :]
+            # Missing values go to the first interval of their side.
+            missing_side = 0 if nan_left[i] else 1
+            left_links, right_links = _links(any(side == missing_side for side, *_ in lower))
+            waiting.append((subtree, share, codes, upper, len(nodes), right_links))
+            waiting.append((subtree, share, codes, lower, len(nodes), left_links))
+            weight = share * sum(share_of_run * rows[side] for side, _, share_of_run in runs)
+            _, last_codes, _ = lower[-1]
+            nodes.append(_node(j, last_codes[-1] + 0.5 if len(last_codes) else 0.5, weight))
     return _arrays(ensemble, t, nodes, leaves)
 
 
+def _links(missing_left):
+    """Names of a node's links to its left child, and to its right child."""
+    left = ("children_left",)
+    right = ("children_right",)
+    default = ("children_default",)
+    return (left + default, right) if missing_left else (left, right + default)
+
+
 def _node(feature, threshold, weight):
-    none = {"children_left": -1, "children_right": -1, "children_default": -1}
+    """A node without children yet."""
     return {
-        **none,
+        "children_left": -1,
+        "children_right": -1,
+        "children_default": -1,
         "features": feature,
         "thresholds": threshold,
         "node_sample_weight": float(weight),
@@ -183,22 +189,22 @@ def _runs(bits, codes, categories, j):
         codes = np.arange(categories.levels[np.searchsorted(categories.feature, j)])
     side = 1 - np.unpackbits(bits, bitorder="little")[codes].astype(np.int64)
     counts = np.bincount(side, minlength=2)
-    parts = np.split(codes, np.flatnonzero(np.diff(side)) + 1) if len(codes) else []
-    starts = np.concatenate([[0], np.cumsum([len(part) for part in parts], dtype=np.int64)])[
-        : len(parts)
-    ]
-    runs = [
-        (int(side[s]), part, len(part) / counts[side[s]])
-        for s, part in zip(starts, parts, strict=True)
-    ]
-    return runs + [(empty, codes[:0], 1.0) for empty in (0, 1) if not counts[empty]]
+    runs = []
+    if len(codes):
+        ends = [*(np.flatnonzero(np.diff(side)) + 1).tolist(), len(codes)]
+        begin = 0
+        for end in ends:
+            side_of_run = int(side[begin])
+            runs.append((side_of_run, codes[begin:end], (end - begin) / counts[side_of_run]))
+            begin = end
+    return runs + [(empty_side, codes[:0], 1.0) for empty_side in (0, 1) if not counts[empty_side]]
 
 
 def _arrays(ensemble, t, nodes, leaves):
     """Nodes as a tree for shap; leaves are given as (node, leaf number)."""
     values = np.zeros((len(nodes), ensemble.n_classes))
-    node_index, number = (np.array(part) for part in zip(*leaves, strict=True))
-    values[node_index] = _values(ensemble, t, number)
+    node_index, leaf_number = np.array(leaves).T
+    values[node_index] = _values(ensemble, t, leaf_number)
     return {
         "values": values,
         **{name: np.array([node[name] for node in nodes]) for name in nodes[0]},

@@ -114,14 +114,13 @@ def of_rows(model, X, background, only_used, n_threads):
     """Compute `Contributions` for checked rows."""
     ensemble = model.ensemble
     used, compact = ensemble.compact()
-    features = used if only_used else np.arange(model.n_features_in_)
+    features, column = features_and_columns(model, used, only_used)
     check_memory("contributions", (X.shape[0], len(features), model.n_classes_))
     values = np.empty((X.shape[0], len(features), model.n_classes_))
-    column = np.arange(len(used)) if only_used else used
     if background is not None and ensemble.additive:
-        background, base = _compared(model, background, n_threads)
+        background, base = _checked_background(model, background, n_threads)
         values[:] = 0.0
-        _by_curves(compact, used, X, background, column, values)
+        _add_curves(compact, used, X, background, column, values)
         return Contributions(values, base, features)
     trees, base = explained(model, used, compact, background, n_threads)
     for rows, xt in covers.blocks(X, used, compact):
@@ -129,7 +128,14 @@ def of_rows(model, X, background, only_used, n_threads):
     return Contributions(values, base, features)
 
 
-def _compared(model, background, n_threads):
+def features_and_columns(model, used, only_used):
+    """Features of the result, and the positions of the used features among them."""
+    if only_used:
+        return used, np.arange(len(used))
+    return np.arange(model.n_features_in_), used
+
+
+def _checked_background(model, background, n_threads):
     """Check the background rows; return them and their mean scores."""
     background = model._rows.checked(background)
     if not background.shape[0]:
@@ -141,57 +147,58 @@ def explained(model, used, compact, background, n_threads):
     """Create the kernel's trees with their background; return them and the background's scores (K,)."""
     trees = covers.explainer(compact)
     if background is None:
-        return trees, _by_covers(compact, trees)
-    background, base = _compared(model, background, n_threads)
-    trees.by_rows(
-        np.concatenate([xt for _, xt in covers.blocks(background, used, compact)], axis=1)
-    )
+        return trees, _set_covers(compact, trees)
+    background, base = _checked_background(model, background, n_threads)
+    blocks = [xt for _, xt in covers.blocks(background, used, compact)]
+    trees.by_rows(np.concatenate(blocks, axis=1))
     return trees, base
 
 
 def check_memory(task, shape):
     """Refuse values for rows, features (once or twice) and classes that do not fit into free memory."""
     size = 8 * math.prod(shape)
-    room = available_memory()
-    if room is not None and size > room:
+    available = available_memory()
+    if available is not None and size > available:
         raise MemoryError(
             f"the {task} of {counted(shape[0], 'row')}, {counted(shape[1], 'feature')} and "
-            f"{shape[-1]} classes take {in_words(size)}, but {in_words(room)} are free; give "
+            f"{shape[-1]} classes take {in_words(size)}, but {in_words(available)} are free; give "
             "fewer rows at once, or only_used=True"
         )
 
 
-def _by_curves(ensemble, used, X, background, column, values):
-    """Add the contributions of stumps: the value of a curve minus its mean over the background."""
+def _add_curves(ensemble, used, X, background, column, values):
+    """Set the contributions of stumps: the value of a curve minus its mean over the background."""
     table = ensemble.canonical().merge()
-    middle = np.zeros((len(table.feature), table.n_classes))
+    mean = np.zeros((len(table.feature), table.n_classes))
     for _, xt in covers.blocks(background, used):
         for i, j in enumerate(table.feature):
-            rows, shares = np.unique(table.rows_of(i, xt[j]), return_counts=True)
-            middle[i] += (table.table[rows] * (shares / background.shape[0])[:, None]).sum(axis=0)
-    for part, xt in covers.blocks(X, used):
+            table_rows, counts = np.unique(table.rows_of(i, xt[j]), return_counts=True)
+            shares = counts / background.shape[0]
+            mean[i] += (table.table[table_rows] * shares[:, None]).sum(axis=0)
+    for rows, xt in covers.blocks(X, used):
         for i, j in enumerate(table.feature):
-            values[part, column[j]] = table.table[table.rows_of(i, xt[j])] - middle[i]
+            values[rows, column[j]] = table.table[table.rows_of(i, xt[j])] - mean[i]
 
 
 @cache
 def _quadratures():
     """Gauss-Legendre nodes and weights on [0, 1], for 1, 2, ... nodes in sequence."""
-    nodes_and_weights = [
-        np.polynomial.legendre.leggauss(n) for n in range(1, covers.MOST_FEATURES // 2 + 1)
-    ]
-    return np.concatenate([(1 + node) / 2 for node, _ in nodes_and_weights]), np.concatenate(
-        [weight / 2 for _, weight in nodes_and_weights]
-    )
+    nodes = []
+    weights = []
+    for n in range(1, covers.MOST_FEATURES // 2 + 1):
+        node, weight = np.polynomial.legendre.leggauss(n)  # on [-1, 1]
+        nodes.append((1 + node) / 2)
+        weights.append(weight / 2)
+    return np.concatenate(nodes), np.concatenate(weights)
 
 
-def _by_covers(ensemble, trees):
+def _set_covers(ensemble, trees):
     """Set the covers as the kernel's background; return its scores (K,)."""
     cover = ensemble.cover
     leaf = ensemble.leaves().astype(np.float64)
     begin = covers.first_leaves(ensemble)
     ends = covers.running_sums(cover)
-    rows = np.diff(ends[begin])  # for every tree
+    rows = np.diff(ends[begin])  # of every tree
     if len(ensemble) and (rows.min() < 1 or rows.max() != rows.min()):
         raise ValueError(
             "the covers of this model do not come from the same rows for every tree; compute "
@@ -209,6 +216,6 @@ def _by_covers(ensemble, trees):
         return base + np.einsum("t,tk->k", means, ensemble.code[ensemble.cls].astype(np.float64))
     np.add.at(base, ensemble.cls, means)
     if ensemble.base is not None:
-        based = ensemble.base >= 0
-        np.subtract.at(base, ensemble.base[based], means[based])
+        has_base = ensemble.base >= 0
+        np.subtract.at(base, ensemble.base[has_base], means[has_base])
     return base

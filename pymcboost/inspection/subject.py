@@ -17,11 +17,11 @@ def model_of(subject):
             f"the kernel of this {type(subject).__name__} is a Python function, so there is no "
             "Model to inspect; use predict, or sklearn.inspection.permutation_importance"
         )
-    unfitted = hasattr(subject, "fit")
+    if hasattr(subject, "fit"):
+        raise TypeError(f"{type(subject).__name__} is not fitted yet; call fit first")
     raise TypeError(
-        f"{type(subject).__name__} is not fitted yet; call fit first"
-        if unfitted
-        else f"give a Model or a fitted estimator of pymcboost, not {type(subject).__name__}; load_model reads a file"
+        f"give a Model or a fitted estimator of pymcboost, not {type(subject).__name__}; load_model "
+        "reads a file"
     )
 
 
@@ -77,7 +77,7 @@ def class_number(model, label):
     return int(positions[0])
 
 
-def some(names, most=8):
-    """List the first names in words."""
-    shown = ", ".join(map(repr, names[:most]))
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+def some(names, n=8):
+    """List the first n names in words."""
+    shown = ", ".join(map(repr, names[:n]))
+    return f"{shown} and {len(names) - n} more" if len(names) > n else shown

@@ -19,7 +19,7 @@ LARGEST_SCALE = 1e30
 # Bounds of g and h for a row of weight 1, and of its loss in the search for a base class.
 LARGEST_GRADIENT = 2.0
 LARGEST_LOSS = 173.0
-# Limits of the number of trees that are grown together when rows are divided among workers, and of their memory.
+# When rows are divided among workers: limits of the number of trees that are grown together, and of their memory.
 TOGETHER = 16
 STEP_BYTES = 1 << 30
 
@@ -34,22 +34,26 @@ def bounds_for(data, min_samples_leaf, h_is_weight):
     return bool(is_counted), is_bounded
 
 
-def together(data, counted, max_leaves):
+def n_trees_together(data, counted, max_leaves):
     """Number of trees that workers grow together. It depends only on numbers that all workers know."""
     words = cell_words_of(counted)
-    pooled = max_leaves if data.histogram_bytes(words) * max_leaves <= POOL_BYTES else 1
-    each = (
-        data.histogram_bytes(words) * (pooled + 2)
-        + (4 + 16 * words) * data.total_rows / data.comm.size
-    )
-    return max(1, min(TOGETHER, int(STEP_BYTES / each)))
+    histogram_bytes = data.histogram_bytes(words)
+    n_pooled = max_leaves if histogram_bytes * max_leaves <= POOL_BYTES else 1
+    row_bytes = (4 + 16 * words) * data.total_rows / data.comm.size
+    tree_bytes = histogram_bytes * (n_pooled + 2) + row_bytes
+    return max(1, min(TOGETHER, int(STEP_BYTES / tree_bytes)))
+
+
+def _scale_to(limit, sums):
+    """Integer units per 1, so that ``sums`` stay below a limit."""
+    return np.minimum(limit / np.maximum(sums, 1 / LARGEST_SCALE), LARGEST_SCALE)
 
 
 def step_options(data, counted, max_leaves):
     """Options of the kernel's grower for rows that are divided among workers."""
     if data.comm.size == 1:
         return {}
-    return {"comm": data.comm, "together": together(data, counted, max_leaves)}
+    return {"comm": data.comm, "together": n_trees_together(data, counted, max_leaves)}
 
 
 class ClassTrees:
@@ -66,7 +70,7 @@ class ClassTrees:
     min_samples_leaf : float
         Least sum of sample weights in a leaf.
     h_is_weight : bool
-        mart: the gain divides by weights rather than by second derivatives.
+        For MART: the gain divides by weights instead of second derivatives.
     n_threads : int
     max_features, l2, min_gain, min_hessian_leaf, subsample, min_samples_category : float, optional
         As in the estimators.
@@ -94,15 +98,18 @@ class ClassTrees:
         self.n_threads = n_threads
         self._max_features = max_features
         counted, bounded = bounds_for(data, min_samples_leaf, h_is_weight)
-        self.units = units = Quantiser(data, counted, min_samples_leaf if bounded else 0.0)
+        units = Quantiser(data, counted, min_samples_leaf if bounded else 0.0)
+        self.units = units
         levels = least_levels(
             data,
             units.weight,
             subsample,
             units=units.per_count,
-            most=min_samples_category,
+            enough=min_samples_category,
             bound_scale=data.bound_scale,
         )
+        # If h is a weight, equal weights are whole units. Otherwise h has a rounding error of up to one unit.
+        h_error = 0.0 if h_is_weight and units.uniform else 1.0
         self._grower = _trees.Grower(
             data.tiles,
             max_leaves,
@@ -117,9 +124,7 @@ class ClassTrees:
             min_gain=min_gain,
             least_levels=levels,
             count_bits=units.count_bits,
-            h_error=0.0
-            if h_is_weight and units.uniform
-            else 1.0,  # equal weights are whole units; h needs an error of at least one
+            h_error=h_error,
             weight=data.whole_weight,
             **step_options(data, counted, max_leaves),
         )
@@ -130,10 +135,12 @@ class ClassTrees:
         self._loss_units = units_in_parts(LARGEST_LOSS * heaviest, data.total_rows)
         K = data.n_classes
         m = data.n_rows
-        self.F, self.S = data.zeros((K, m), np.float64), data.zeros((K, m), data.dtype)
+        self.F = data.zeros((K, m), np.float64)
+        self.S = data.zeros((K, m), data.dtype)
         self._starts, self._class_of_chunk = _weights.chunks(data.class_start, _loss.ROWS)
         self._sums = np.zeros((len(self._class_of_chunk), K, 2, 2), dtype=np.int64)
-        self._grown = self._all_pairs = None
+        self._grown = None
+        self._all_pairs = None
 
     def restart(self, scores):
         """Set the raw scores (m, K); zeros if None."""
@@ -156,9 +163,8 @@ class ClassTrees:
         # Sums for every class, and sums for the true classes of the rows.
         sums = np.zeros((self.data.n_classes + 1, 2, 2), dtype=np.int64)
         sums[:-1] = self._sums.sum(axis=0)
-        sums[-1] = self._sums[np.arange(len(self._class_of_chunk)), self._class_of_chunk].sum(
-            axis=0
-        )
+        own_sums = self._sums[np.arange(len(self._class_of_chunk)), self._class_of_chunk]
+        sums[-1] = own_sums.sum(axis=0)
         sums = of_parts(self.data.comm.sum(sums), self._units)
         # Each row is rounded by at most half a unit; the bound keeps the integers of a tree within their range.
         self._abs_g, self._sum_h = (sums[:-1] + self.data.total_rows * self._units[0, 1]).T
@@ -169,18 +175,20 @@ class ClassTrees:
         """Sums of weighted gradients and second derivatives by leaf, for class k, or for the pair (k, b) if b >= 0."""
         g, h = self._derivatives(k)
         if b >= 0:
-            (g_b, h_b), p = (
-                self._derivatives(b),
-                [np.abs((self.data.y == c) - self.S[c]) for c in (k, b)],
-            )
+            g_b, h_b = self._derivatives(b)
             g = g - g_b
-            h = h + h_b + 2.0 * p[0] * p[1]
+            h = h + h_b + 2.0 * self._probability(k) * self._probability(b)
         weight = self.weight if len(self.weight) else 1.0
         return np.bincount(leaf, weight * g, n_leaves), np.bincount(leaf, weight * h, n_leaves)
 
     def _derivatives(self, k):
+        """Negative gradients and second derivatives of the rows for class k, without weights: (m,) each."""
         missing = self.S[k].astype(np.float64)
         return np.where(self.data.y == k, missing, -missing), missing * (1 - missing)
+
+    def _probability(self, k):
+        """Probabilities of class k: (m,)."""
+        return np.abs((self.data.y == k) - self.S[k])
 
     @property
     def finished(self):
@@ -215,21 +223,19 @@ class ClassTrees:
                 len(jobs), self.max_leaves, self.data.n_rows, self.data.set_words, self.data.zeros
             )
         k, b = jobs.T
-        based = b >= 0
-        abs_g = np.where(based, self._abs_g[k] + self._abs_g[b], self._abs_g[k])
-        sum_h = np.where(based, 2 * (self._sum_h[k] + self._sum_h[b]), self._sum_h[k])
+        has_base = b >= 0
+        abs_g = np.where(has_base, self._abs_g[k] + self._abs_g[b], self._abs_g[k])
+        sum_h = np.where(has_base, 2 * (self._sum_h[k] + self._sum_h[b]), self._sum_h[k])
+        # Integer units of g, of h and of a count, for every tree.
         scale = np.empty((len(jobs), 3))
-        scale[:, 0] = np.minimum(
-            self.units.limit_g / np.maximum(abs_g, 1 / LARGEST_SCALE), LARGEST_SCALE
-        )
-        scale[:, 1] = np.minimum(
-            self.units.limit_h / np.maximum(sum_h, 1 / LARGEST_SCALE), LARGEST_SCALE
-        )
-        scale[:, 2] = self.units.per_count
+        scale[:, 0] = _scale_to(self.units.limit_g, abs_g)
         if self.h_is_weight:
             scale[:, 1] = self.units.per_count
+        else:
+            scale[:, 1] = _scale_to(self.units.limit_h, sum_h)
+        scale[:, 2] = self.units.per_count
         K = self.data.n_classes
-        factor = learning_rate * (1.0 if based.all() else (K - 1) / K)
+        factor = learning_rate * (1.0 if has_base.all() else (K - 1) / K)
         self._grower.grow_softmax(
             self.S,
             jobs,
@@ -258,14 +264,20 @@ class ClassTrees:
         """
         if not self.data.columns.levels:
             return None
-        mean = self.total / self.data.total_rows
-        return PER_LEVEL * mean * (sum_h / self.total if self.h_is_weight else np.ones(len(sum_h)))
+        mean_weight = self.total / self.data.total_rows
+        chance_gain = sum_h / self.total if self.h_is_weight else np.ones(len(sum_h))
+        return PER_LEVEL * mean_weight * chance_gain
 
     def add(self, tree, cls, base):
         """Add these trees of the last `grow` to the scores; the scores of base classes decrease by as much."""
-        tree, cls, base = (np.asarray(a, dtype=np.int32) for a in (tree, cls, base))
         _loss.add_trees(
-            self._grown.leaf, self._grown.value, tree, cls, base, self.F, self.n_threads
+            self._grown.leaf,
+            self._grown.value,
+            np.asarray(tree, dtype=np.int32),
+            np.asarray(cls, dtype=np.int32),
+            np.asarray(base, dtype=np.int32),
+            self.F,
+            self.n_threads,
         )
 
     def pairs_with(self, bases):
@@ -278,34 +290,32 @@ class ClassTrees:
             return self._all_pairs
         tried = set(np.asarray(bases).tolist())
         pairs = [(k, b) for k in range(K) for b in range(k + 1, K) if k in tried or b in tried]
-        place = {pair: j for j, pair in enumerate(pairs)}
-        kept = {
-            b: np.array(
-                [
-                    [place[min(k, b), max(k, b)], k, b, 1 if k < b else -1]
-                    for k in range(K)
-                    if k != b
-                ],
-                dtype=np.int32,
-            ).T.copy()
-            for b in tried
-        }
-        pairs_and_places = np.array(pairs, dtype=np.int32), kept
+        index_of_pair = {pair: j for j, pair in enumerate(pairs)}
+        tables = {}
+        for b in tried:
+            table = [
+                [index_of_pair[min(k, b), max(k, b)], k, b, 1 if k < b else -1]
+                for k in range(K)
+                if k != b
+            ]
+            tables[b] = np.array(table, dtype=np.int32).T.copy()
+        pairs = np.array(pairs, dtype=np.int32)
         if len(bases) == K:
-            self._all_pairs = pairs_and_places
-        return pairs_and_places
+            self._all_pairs = pairs, tables
+        return pairs, tables
 
     def base_losses(self, bases, pairs):
         """Training loss with each base class; ``pairs``: (class, base class) of the trees of the last `grow`.
 
         The tree of (k, b), k < b, is the negative of that of (b, k), so one tree serves for both base classes.
         """
-        up = elementary.exp(self._grown.value[: len(pairs)])
+        # Factors exp(v) and exp(-v) of the odds in every leaf.
+        exp_v = elementary.exp(self._grown.value[: len(pairs)])
         factor = np.ones((2, len(pairs), max(32, self.max_leaves)), dtype=self.data.dtype)
-        factor[0, :, : self.max_leaves] = up
-        np.divide(1, up, out=factor[1, :, : self.max_leaves], casting="same_kind")
-        tried = np.zeros(self.data.n_classes, dtype=np.uint8)
-        tried[bases] = 1
+        factor[0, :, : self.max_leaves] = exp_v
+        np.divide(1, exp_v, out=factor[1, :, : self.max_leaves], casting="same_kind")
+        is_tried = np.zeros(self.data.n_classes, dtype=np.uint8)
+        is_tried[bases] = 1
         loss = np.empty((len(self._class_of_chunk), self.data.n_classes, PARTS), dtype=np.int64)
         _loss.try_bases(
             self.S,
@@ -314,7 +324,7 @@ class ClassTrees:
             self._grown.leaf,
             factor,
             np.asarray(pairs, dtype=np.int32),
-            tried,
+            is_tried,
             self.weight,
             self._loss_units[1],
             loss,

@@ -1,9 +1,9 @@
 """Constraints on trees with vector leaves: which features may meet on a path, and where scores must rise or fall.
 
-Monotone: a constraint (f, k, +1) means that d_j = F_k - F_j does not fall in feature f, for every class j. It holds if,
-for each split on f, d_j of every leaf on the left is at most d_j of every leaf on the right. So every such split has,
-for each j, a number between its sides, which all leaves below it respect. This is sufficient, because two rows that
-differ only in f are separated by a single split, which is on f.
+A monotonic constraint (f, k, +1) means that d_j = F_k - F_j does not fall in feature f, for every class j. It holds if,
+for each split on f, d_j of every leaf on the left is at most d_j of every leaf on the right. So every such split has a
+number for each j, and d_j of all leaves below it stays on the right side of this number. This is sufficient, because
+two rows that differ only in f are separated by a single split, which is on f.
 """
 
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ MOST_GROUPS = 64
 # Leaf values are whole multiples of 2^-DIGITS times the largest one, or of 2^-LEAST. So their differences are exact.
 DIGITS = 21
 LEAST = 40
+# A leaf vector that breaks a bound is tried again at these shares of the way from a feasible vector.
 STEPS = (1, 0.75, 0.5, 0.25, 0)
 
 
@@ -53,14 +54,16 @@ def _column(name, column, n_features, names):
     if isinstance(column, str) and column in (names or ()):
         return names.index(column)
     is_integer = isinstance(column, Integral) and not isinstance(column, bool)
-    if not is_integer or not 0 <= column < n_features:
-        named = "" if names is None else f", or names: {', '.join(map(repr, names[:10]))}"
-        none = ", because X has no names" if names is None and isinstance(column, str) else ""
-        raise ValueError(
-            f"{name}: {column!r} is not a column; columns are numbers from 0 to "
-            f"{n_features - 1}{named}{none}"
-        )
-    return int(column)
+    if is_integer and 0 <= column < n_features:
+        return int(column)
+    remedy = ""
+    if names is not None:
+        remedy = f", or names: {', '.join(map(repr, names[:10]))}"
+    elif isinstance(column, str):
+        remedy = ", because X has no names"
+    raise ValueError(
+        f"{name}: {column!r} is not a column; columns are numbers from 0 to {n_features - 1}{remedy}"
+    )
 
 
 def signs_of(monotonic_cst, classes, n_features, categorical=(), names=None):
@@ -82,13 +85,14 @@ def signs_of(monotonic_cst, classes, n_features, categorical=(), names=None):
                 f"monotonic_cst: column {column!r} is categorical, so it has no order; remove "
                 "it from monotonic_cst or from categorical_features"
             )
-        label, sign = (
-            (labels[-1], constraint)
-            if isinstance(constraint, Integral)
-            else constraint
-            if _is_pair(constraint)
-            else (None, None)
-        )
+        if isinstance(constraint, Integral):
+            label = labels[-1]
+            sign = constraint
+        elif isinstance(constraint, (tuple, list)) and len(constraint) == 2:
+            label, sign = constraint
+        else:
+            label = None
+            sign = None
         shown = f"monotonic_cst={{{column!r}: {constraint!r}}}"
         if isinstance(constraint, Integral) and len(labels) > 2:
             raise ValueError(
@@ -108,10 +112,6 @@ def signs_of(monotonic_cst, classes, n_features, categorical=(), names=None):
     return signs
 
 
-def _is_pair(value):
-    return isinstance(value, (tuple, list)) and len(value) == 2
-
-
 class Ordered:
     """Moves the leaf vectors of trees so that the constraints hold.
 
@@ -126,6 +126,7 @@ class Ordered:
     def __init__(self, signs, centred=True):
         self.signs = signs
         self._centred = centred
+        # Classes with a constraint.
         self.bounded = sorted({k for k, _ in signs.values()})
 
     def __call__(self, value, feature, right, count):
@@ -143,66 +144,67 @@ class Ordered:
         if not self.signs.keys() & set(feature.tolist()):
             return value
         exponent = np.frexp(np.abs(value).max())[1]
-        self._unit = unit = 2.0 ** max(exponent - DIGITS, -LEAST)
-        value, n, K = np.rint(value / unit) * unit, len(feature), value.shape[1]
+        unit = 2.0 ** max(exponent - DIGITS, -LEAST)
+        self._unit = unit
+        value = np.rint(value / unit) * unit
+        K = value.shape[1]
         sums = np.concatenate((np.zeros((1, K)), np.cumsum(value * count[:, None], axis=0)))
         rows = np.concatenate(([0], np.cumsum(count)))
-        free = np.full((len(self.bounded), K), np.inf)
+
+        def mean_of_leaves(first, end):
+            return (sums[end] - sums[first]) / (rows[end] - rows[first])
+
+        unbounded = np.full((len(self.bounded), K), np.inf)
         out = np.empty_like(value)
-        waiting = [(0, n, 0, -free, free, np.zeros(K))]
+        # Subtrees that are still to be done: their splits from begin to end, their first leaf, the bounds of their
+        # leaves, and a vector within the bounds.
+        waiting = [(0, len(feature), 0, -unbounded, unbounded, np.zeros(K))]
         while waiting:
-            begin, end, leaf, low, high, inside = (
-                waiting.pop()
-            )  # the splits of a subtree, and its first leaf
+            begin, end, first_leaf, low, high, feasible = waiting.pop()
             if begin == end:
-                out[leaf] = self._moved(value[leaf], low, high, inside)
+                out[first_leaf] = self._moved(value[first_leaf], low, high, feasible)
                 continue
             middle = begin + int(right[begin])
-            parts = (
-                leaf,
-                leaf + middle - begin,
-                leaf + end - begin + 1,
-            )  # leaves on the left, and on the right
+            middle_leaf = first_leaf + middle - begin
+            end_leaf = first_leaf + end - begin + 1
             k, sign = self.signs.get(int(feature[begin]), (None, 0))
             left_low = low
             left_high = high
             right_low = low
             right_high = high
             if sign:
-                means = [
-                    (sums[b] - sums[a]) / (rows[b] - rows[a]) for a, b in (parts[:2], parts[1:])
-                ]
-                inside = self._moved((means[0] + means[1]) / 2, low, high, inside)
+                left_mean = mean_of_leaves(first_leaf, middle_leaf)
+                right_mean = mean_of_leaves(middle_leaf, end_leaf)
+                feasible = self._moved((left_mean + right_mean) / 2, low, high, feasible)
                 number = self.bounded.index(k)
-                between = self._gaps(inside, k)
-                below, above = high.copy(), low.copy()
-                below[number], above[number] = (
-                    np.minimum(high[number], between),
-                    np.maximum(low[number], between),
-                )
+                between = self._gaps(feasible, k)
+                lowered = high.copy()
+                lowered[number] = np.minimum(high[number], between)
+                raised = low.copy()
+                raised[number] = np.maximum(low[number], between)
                 if sign > 0:
-                    left_high = below
-                    right_low = above
+                    left_high = lowered
+                    right_low = raised
                 else:
-                    left_low = above
-                    right_high = below
-            waiting.append((begin + 1, middle, leaf, left_low, left_high, inside))
-            waiting.append((middle, end, parts[1], right_low, right_high, inside))
+                    left_low = raised
+                    right_high = lowered
+            waiting.append((begin + 1, middle, first_leaf, left_low, left_high, feasible))
+            waiting.append((middle, end, middle_leaf, right_low, right_high, feasible))
         return out
 
     def _gaps(self, vector, k):
         """Differences (K,) between class k and the other classes, which the constraints bound."""
         return vector[k] - vector
 
-    def _moved(self, target, low, high, inside):
-        """Find a vector near the wanted one whose differences are within bounds; ``inside`` is a feasible vector."""
-        near = np.rint(target / self._unit) * self._unit
+    def _moved(self, target, low, high, feasible):
+        """Find a vector near ``target`` whose differences are within bounds, given a ``feasible`` vector."""
+        clipped = np.rint(target / self._unit) * self._unit
         for number, k in enumerate(self.bounded):
-            near = near[k] - np.clip(self._gaps(near, k), low[number], high[number])
+            clipped = clipped[k] - np.clip(self._gaps(clipped, k), low[number], high[number])
         if not self._centred:
-            near += np.rint((target.mean() - near.mean()) / self._unit) * self._unit
+            clipped += np.rint((target.mean() - clipped.mean()) / self._unit) * self._unit
         for step in STEPS:
-            moved = np.rint((inside + step * (near - inside)) / self._unit) * self._unit
+            moved = np.rint((feasible + step * (clipped - feasible)) / self._unit) * self._unit
             if self._centred:
                 moved -= np.rint(moved.mean() / self._unit) * self._unit
             gaps = np.array([self._gaps(moved, k) for k in self.bounded])
@@ -216,12 +218,12 @@ class Ordered:
 
 
 class OrderedLabels(Ordered):
-    """Monotonic scores of multi-label data: the score of a label itself is bounded, and the others are left alone."""
+    """Monotonic scores of multi-label data: the score of a label itself is bounded, independent of the others."""
 
     def _gaps(self, vector, k):
         return np.full_like(vector, vector[k])
 
-    def _moved(self, target, low, high, inside):
+    def _moved(self, target, low, high, feasible):
         moved = np.rint(target / self._unit) * self._unit
         moved[self.bounded] = np.clip(moved[self.bounded], low[:, 0], high[:, 0])
         return moved

@@ -13,7 +13,7 @@ from pymcboost.learners.levels import least_levels
 
 
 def sizes_of(data, gradient, n_columns, n_threads):
-    """Sums of the absolute values of a gradient's columns over all workers, upper bounds, and counts of nonzero rows.
+    """Sums of absolute values by column of a gradient over all workers, upper bounds, and counts of nonzero rows.
 
     Each row is rounded to a unit that depends on the largest value of its column, so sums are exact in any order.
     """
@@ -29,8 +29,8 @@ def sizes_of(data, gradient, n_columns, n_threads):
 class TreeFit(NamedTuple):
     """A tree with leaves +-1, as arrays for `TreesBuilder.add_tree`.
 
-    ``sign`` holds the output of every leaf, ``h`` (m,) those on the training rows; ``gain`` the gains of the splits;
-    ``codes`` by the number of a split on categories those that go left.
+    ``sign`` holds the output of every leaf, and ``h`` (m,) the outputs on the training rows. ``gain`` holds the gains
+    of the splits, and ``codes`` the codes that go left, by the number of a split on categories.
     """
 
     feature: np.ndarray
@@ -49,9 +49,9 @@ class TreeFit(NamedTuple):
         return int(self.feature[0]), np.nan if 0 in self.codes else float(self.threshold[0])
 
     def as_tree(self):
-        """Return copies of the arrays: (feature, threshold, nan_left, right, sign)."""
-        parts = (self.feature, self.threshold, self.nan_left, self.right, self.sign)
-        return tuple(part.copy() for part in parts)  # the next tree reuses the arrays
+        """Return copies of the arrays (feature, threshold, nan_left, right, sign), which the next tree reuses."""
+        arrays = (self.feature, self.threshold, self.nan_left, self.right, self.sign)
+        return tuple(array.copy() for array in arrays)
 
     def add_to(self, builder, plus, minus=None):
         """Add it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
@@ -102,6 +102,7 @@ class _EdgeTrees:
         self._unit = float(max(data.weight_ends[0], 1e-9 * (data.total_weight / data.total_rows)))
 
     def _new_grower(self, gini):
+        """Create a kernel that splits trees by their edges, or by the Gini impurity."""
         max_leaves, max_depth, n_threads, min_share = self._limits
         return _trees.Grower(
             self.data.tiles,
@@ -127,6 +128,7 @@ class _EdgeTrees:
         return {}
 
     def _grow(self, gradient):
+        """Grow the trees of all columns; by the Gini impurity if no root has a split with an edge."""
         units = self._units
         arguments = (
             gradient,
@@ -167,7 +169,7 @@ class _EdgeTrees:
 class SharedTree(_EdgeTrees):
     """Binary classification trees shared by all classes: the tree of the class with the largest edge (eq. 10).
 
-    Their rows may be divided among workers, and their features categories.
+    Rows may be divided among workers, and features may be categorical.
 
     Parameters
     ----------
@@ -193,7 +195,7 @@ class SharedTree(_EdgeTrees):
             units.weight,
             1.0,
             units=units.per_count,
-            most=self._min_samples_category,
+            enough=self._min_samples_category,
             bound_scale=self.data.bound_scale,
         )
         max_leaves = self._limits[0]
@@ -270,31 +272,33 @@ class EdgeTrees(_EdgeTrees):
         """Add constant trees for columns with a single sign, if their rows have any weight."""
         columns_with_tree = {tree.cls for tree in trees}
         lanes = gradient.shape[2]
-        made = []
+        constant_trees = []
         for c, sign in self.constants:
             mass = float(np.abs(gradient[c // lanes, :, c % lanes]).sum(dtype=np.float64))
             if c not in columns_with_tree and mass > 0:
-                made.append(constant_tree(c, sign, mass, h=self.outputs[c]))
-        return sorted([*trees, *made], key=lambda tree: tree.cls)
+                constant_trees.append(constant_tree(c, sign, mass, h=self.outputs[c]))
+        return sorted([*trees, *constant_trees], key=lambda tree: tree.cls)
 
 
 def _of_one_sign(data, code):
     """Columns of a code in which all classes that occur have the same sign, and that sign."""
     signs = np.sign(code[np.diff(data.class_start) > 0])
-    return [
-        (int(c), int(signs[0, c]))
-        for c in np.flatnonzero((signs == signs[0]).all(axis=0) & (signs[0] != 0))
-    ]
+    has_one_sign = (signs == signs[0]).all(axis=0) & (signs[0] != 0)
+    return [(int(c), int(signs[0, c])) for c in np.flatnonzero(has_one_sign)]
 
 
 def constant_tree(column, sign, edge, h):
     """Return a tree without splits, and write its outputs into ``h``."""
-    none = np.zeros(0)
     h[:] = sign
-    splits = (
-        none.astype(np.int64),
-        none.astype(np.float32),
-        none.astype(bool),
-        none.astype(np.int64),
+    return TreeFit(
+        feature=np.zeros(0, dtype=np.int64),
+        threshold=np.zeros(0, dtype=np.float32),
+        nan_left=np.zeros(0, dtype=bool),
+        right=np.zeros(0, dtype=np.int64),
+        sign=np.array([float(sign)]),
+        gain=np.zeros(0),
+        cls=column,
+        edge=edge,
+        h=h,
+        codes={},
     )
-    return TreeFit(*splits, np.array([float(sign)]), none, column, edge, h, {})

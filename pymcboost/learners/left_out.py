@@ -1,7 +1,7 @@
 """Scores of training rows without their own contribution to the trees, which show how well calibrated a model is.
 
 Two estimates are kept while a model is trained. *Leave-one-out*: in every leaf, a row's vector is computed without the
-row itself, in closed form. The structure of half of the trees has seen the row, so these scores are too sharp.
+row itself, in closed form. The structure of half of the trees was found with the row, so these scores are too sharp.
 *Out-of-bag*: the same, only from trees whose structure was found on other rows, divided by the share of these trees.
 The neighbours of a row correct in later trees what it did in earlier ones, so these scores are too soft.
 """
@@ -27,7 +27,7 @@ class LeftOutScores:
     l2 : float
         Added to the curvature of every class in a leaf.
     n_threads : int
-    first : ndarray (m, K), optional
+    init_score : ndarray (m, K), optional
         Initial scores of all rows.
 
     Attributes
@@ -36,21 +36,22 @@ class LeftOutScores:
     n_trees : int
     """
 
-    def __init__(self, loss, share, l2, n_threads, first=None):
+    def __init__(self, loss, share, l2, n_threads, init_score=None):
+        data = loss.data
+        self._data = data
         self._share = share
         self._l2 = l2
         self._n_threads = n_threads
-        self._data = data = loss.data
         rows = np.arange(data.n_rows)
         if data.total_rows > MOST_ROWS:
-            below = np.uint64(int(2.0**64 * (MOST_ROWS / data.total_rows)))
-            rows = np.flatnonzero(scrambled(data.row_number, np.uint64(1)) < below)
+            upper_bound = np.uint64(int(2.0**64 * (MOST_ROWS / data.total_rows)))
+            rows = np.flatnonzero(scrambled(data.row_number, np.uint64(1)) < upper_bound)
         self.rows = rows.astype(np.int32)
-        self._number = data.row_number[rows].astype(np.int64)
-        self._alone = data.zeros((len(rows), loss.width), np.float32)
-        if first is not None:
-            self._alone[:, : data.n_classes] = first[rows]
-        self._outside = self._alone.copy()
+        self._row_number = data.row_number[rows].astype(np.int64)
+        self._leave_one_out = data.zeros((len(rows), loss.width), np.float32)
+        if init_score is not None:
+            self._leave_one_out[:, : data.n_classes] = init_score[rows]
+        self._out_of_bag = self._leave_one_out.copy()
         self.n_trees = 0
 
     def add(self, loss, rows, leaf_start, leaf, key, value, sums=None):
@@ -63,17 +64,17 @@ class LeftOutScores:
         rows, leaf_start, leaf
             Rows of the leaves and leaf of every row, see `VectorTrees`.
         key : int
-            That of the tree's draw of rows.
+            Key of the tree's draw of rows.
         value : ndarray (n_leaves, width)
-            Vectors of the leaves, which tell the learning rate: a callback may have changed it.
+            Vectors of the leaves. The learning rate is computed from them, because a callback may have changed it.
         sums : ndarray of float32 (n_leaves, 2, width), optional
             Sums of the leaves, see `Rows.leaf_sums`, if they are known.
         """
         data = self._data
         if sums is None:
-            of_classes = loss.leaf_sums(rows, leaf_start)
-            sums = np.zeros((len(of_classes), 2, loss.width), dtype=np.float32)
-            sums[:, :, : data.n_classes] = of_classes
+            class_sums = loss.leaf_sums(rows, leaf_start)
+            sums = np.zeros((len(class_sums), 2, loss.width), dtype=np.float32)
+            sums[:, :, : data.n_classes] = class_sums
         count = data.comm.sum(leaf_start[1:] - leaf_start[:-1])
         step_options = data.n_classes, 0, self._l2, LARGEST_STEP, self._rate(value, sums)
         _vector_loss.add_left_out(
@@ -83,12 +84,12 @@ class LeftOutScores:
             count,
             leaf,
             self.rows,
-            self._number,
+            self._row_number,
             step_options,
             key,
             self._share,
-            self._alone,
-            self._outside,
+            self._leave_one_out,
+            self._out_of_bag,
             self._n_threads,
         )
         self.n_trees += 1
@@ -106,9 +107,9 @@ class LeftOutScores:
     @property
     def alone(self):
         """Leave-one-out scores: (r, K)."""
-        return self._alone[:, : self._data.n_classes]
+        return self._leave_one_out[:, : self._data.n_classes]
 
     @property
     def outside(self):
         """Out-of-bag scores: (r, K)."""
-        return self._outside[:, : self._data.n_classes]
+        return self._out_of_bag[:, : self._data.n_classes]

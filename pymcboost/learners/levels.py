@@ -2,7 +2,7 @@
 
 import numpy as np
 
-# A level is considered by itself in a node with at least this share of its drawn rows, and at least FEWEST_OF_LEVEL
+# A level is considered by itself in a node that has at least this share of its drawn rows, and at least FEWEST_OF_LEVEL
 # of them.
 OF_LEVEL = 0.7
 FEWEST_OF_LEVEL = 3
@@ -11,7 +11,7 @@ FEWEST_OF_LEVEL = 3
 PER_LEVEL = 0.35
 
 
-def least_levels(data, weight, share, units, most, bound_scale):
+def least_levels(data, weight, share, units, enough, bound_scale):
     """Integer weights below which the levels of each categorical feature are pooled in a node, or are in parts.
 
     A level is in parts if an earlier split has divided its rows. A split on such levels must gain more.
@@ -25,10 +25,11 @@ def least_levels(data, weight, share, units, most, bound_scale):
         Share of the rows on which trees are grown.
     units : float
         Integer units of a weight of 1.
-    most : float
-        A level with at least this weight is considered by itself in every node; 0: all are, and none is in parts.
+    enough : float
+        A level with at least this weight is considered by itself in every node. With 0, this holds for all levels, and
+        none is in parts.
     bound_scale : float
-        Factor of ``most``, see `TrainingData.bound_scale`.
+        Factor of ``enough``, see `TrainingData.bound_scale`.
 
     Returns
     -------
@@ -41,14 +42,11 @@ def least_levels(data, weight, share, units, most, bound_scale):
         n = len(columns.levels[f])
         total = np.bincount(codes, weight if len(weight) else None, n)[:n].astype(np.float64)
         total = data.comm.sum(total)
-        small_weight = total * share * OF_LEVEL
-        least = bound_scale * min(FEWEST_OF_LEVEL, most)
-        here = bound_scale * most
-        least = np.stack(
-            (
-                np.clip(small_weight, least, here),
-                small_weight if most > 0 else 0 * small_weight,
-            )
+        expected = total * share * OF_LEVEL
+        pooled_below = np.clip(
+            expected, bound_scale * min(FEWEST_OF_LEVEL, enough), bound_scale * enough
         )
+        in_parts_below = expected if enough > 0 else 0 * expected
+        least = np.stack((pooled_below, in_parts_below))
         least_by_feature[f] = np.ceil(least * units * (1 - 1e-9)).astype(np.int64)
     return least_by_feature

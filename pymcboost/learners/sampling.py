@@ -13,7 +13,7 @@ class Resampled:
     ----------
     learner : EdgeStumps, EdgeTrees or TotalStump
     share : float
-        How many rows are drawn for a column, of all: on average, where one learner serves all columns.
+        Share of the rows that is drawn for a column. If one learner serves all columns, this is an average.
     constants : bool, default=False
         A column whose drawn rows all have the same sign, so that no tree can be grown on them, gets that sign as a tree
         without splits. This brings back the rows of the other sign, which had too little weight to be drawn.
@@ -31,10 +31,10 @@ class Resampled:
         return self._learner.outputs
 
     def fit(self, gradient, generator):
-        """See the learner's ``fit``."""
+        """Fit the learner to drawn rows, and compute the edges on all rows; see the learner's ``fit``."""
         learner = self._learner
         lanes = gradient.shape[2]
-        P = self._learner.n_columns
+        P = learner.n_columns
         if self._drawn is None:
             self._drawn = learner.data.zeros(gradient.shape, gradient.dtype)
         columns = [gradient[j // lanes, :, j % lanes] for j in range(P)]
@@ -46,17 +46,16 @@ class Resampled:
         if self._constants and len(weak_learners) < P:
             columns_with_learner = {weak_learner.cls for weak_learner in weak_learners}
             signs = self._drawn.sum(axis=1, dtype=np.float64).ravel() > 0
-            missing = [
-                (j, 1 if signs[j] else -1) for j in range(P) if j not in columns_with_learner
+            constant_trees = [
+                constant_tree(j, 1 if signs[j] else -1, 0.0, h=learner.outputs[j])
+                for j in range(P)
+                if j not in columns_with_learner
             ]
-            made = [constant_tree(j, sign, 0.0, h=learner.outputs[j]) for j, sign in missing]
             weak_learners = sorted(
-                [*weak_learners, *made], key=lambda weak_learner: weak_learner.cls
+                [*weak_learners, *constant_trees], key=lambda weak_learner: weak_learner.cls
             )
         return [
-            weak_learner._replace(
-                edge=float(np.sum(columns[weak_learner.cls] * weak_learner.h, dtype=np.float64))
-            )
+            weak_learner._replace(edge=_edge(columns[weak_learner.cls], weak_learner.h))
             for weak_learner in weak_learners
         ]
 
@@ -70,6 +69,11 @@ class Resampled:
             yield draw(np.abs(column), max(1, round(n[j])), generator)
 
 
+def _edge(column, h):
+    """Edge of outputs h for a column of the gradient."""
+    return float(np.sum(column * h, dtype=np.float64))
+
+
 def draw(weight, n, generator):
     """Draw n rows by their weights with replacement; return how often each row is drawn: (m,).
 
@@ -77,11 +81,10 @@ def draw(weight, n, generator):
     n w / sum w times, rounded up or down; independent draws would have the same mean, but more variance.
     """
     ends = np.cumsum(weight, dtype=np.float64)
-    drawn_row = np.searchsorted(
-        ends, (generator.random() + np.arange(n)) * (ends[-1] / n), side="right"
-    )
-    last = np.searchsorted(ends, ends[-1])  # the last row with positive weight
-    return np.bincount(np.minimum(drawn_row, last), minlength=len(weight))
+    points = (generator.random() + np.arange(n)) * (ends[-1] / n)
+    drawn_row = np.searchsorted(ends, points, side="right")
+    last_row_with_weight = np.searchsorted(ends, ends[-1])
+    return np.bincount(np.minimum(drawn_row, last_row_with_weight), minlength=len(weight))
 
 
 def drawn_rows(data, n, key):
@@ -110,8 +113,8 @@ def drawn_rows(data, n, key):
 def draw_distinct(weight, n, generator):
     """Draw n rows one by one by their weights, without replacement: (m,) 0 or 1.
 
-    Fewer if fewer have positive weight. It takes the n smallest of exponential numbers with the weights as rates
-    (Efraimidis and Spirakis).
+    If fewer rows have positive weight, all of these are drawn. Each row gets an exponential random number with its
+    weight as the rate, and the n smallest numbers win (Efraimidis and Spirakis).
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         key = np.where(weight > 0, generator.exponential(size=len(weight)) / weight, np.inf)

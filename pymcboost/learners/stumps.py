@@ -13,7 +13,7 @@ class StumpFit(NamedTuple):
     """The stump with the largest edge, over all classes or for one class.
 
     ``polarity`` is +1 when h = +1 means ``x > threshold``; ``h`` (m,) holds its outputs on the training rows; ``edge``
-    is positive, in the scale of the gradient. It asks for no ``codes`` of categories.
+    is positive, in the scale of the gradient. A stump splits on no categories, so ``codes`` is empty.
     """
 
     feature: int
@@ -42,9 +42,16 @@ class StumpFit(NamedTuple):
 
     def add_to(self, builder, plus, minus=None):
         """Add it to a builder, with the values (K,) of the classes where h is +1 and -1 (``-plus`` if None)."""
-        if self.polarity < 0:
-            plus, minus = -plus if minus is None else minus, None if minus is None else plus
-        builder.add_stump(self.feature, self.threshold, self.nan_left, right=plus, left=minus)
+        if self.polarity > 0:
+            right = plus
+            left = minus
+        elif minus is None:
+            right = -plus
+            left = None
+        else:
+            right = minus
+            left = plus
+        builder.add_stump(self.feature, self.threshold, self.nan_left, right=right, left=left)
 
 
 class _StumpSearch:
@@ -65,14 +72,14 @@ class _StumpSearch:
         self.data = data
         self.n_threads = n_threads
         self.n_columns = data.n_classes if n_columns is None else n_columns
-        self._scanned = data.scan(data, self.n_columns, n_threads)
-        self.tie = self._scanned.tie
-        self._sums = self._scanned.sums
-        lengths = [len(store.feature) for store in data.stores]
-        self._first = np.concatenate(([0], np.cumsum(lengths))).astype(int)
-        self._begins = (
-            self._first.tolist()
-        )  # a list, because looking up its elements takes a fifth of the time
+        self._scan_data = data.scan(data, self.n_columns, n_threads)
+        self.tie = self._scan_data.tie
+        self._sums = self._scan_data.sums
+        # Slots are the features in all stores; each store has those from its first slot on. The list is for look-ups,
+        # which take a fifth of the time of an array's.
+        n_slots = [len(store.feature) for store in data.stores]
+        self._first_slot = np.concatenate(([0], np.cumsum(n_slots))).astype(int)
+        self._first_slots = self._first_slot.tolist()
         self._feature = np.concatenate(
             [store.feature for store in data.stores] or [np.empty(0, dtype=np.int32)]
         )
@@ -85,8 +92,8 @@ class _StumpSearch:
         """Make the scans write into ``best``."""
         self._best = best
         self._targets = [
-            _stumps.Target(best, first, last - first)
-            for first, last in zip(self._first[:-1], self._first[1:], strict=True)
+            _stumps.Target(best, begin, end - begin)
+            for begin, end in zip(self._first_slot[:-1], self._first_slot[1:], strict=True)
         ]
 
     def _lengths(self):
@@ -95,7 +102,11 @@ class _StumpSearch:
 
     def _scan(self, gradient):
         """Scan ``gradient`` (n_blocks, m, lanes) and fill the results."""
-        self._scanned(gradient, self._targets)
+        self._scan_data(gradient, self._targets)
+
+    def _slot_of(self, split):
+        """Slots of splits of `Totals` or `AllEdges`."""
+        return np.searchsorted(self._best.start, split, side="right") - 1
 
     def _first_best(self, value):
         """Index of the split of `Totals` or `AllEdges` with the largest positive value; -1 if there is none.
@@ -105,20 +116,19 @@ class _StumpSearch:
         top = value.max(initial=0.0)
         if not top > 0:
             return -1
-        near = np.flatnonzero(value * self.tie >= top)
-        slot = np.searchsorted(self._best.start, near, side="right") - 1
-        return int(near[np.lexsort((near, self._feature[slot]))[0]])
+        ties = np.flatnonzero(value * self.tie >= top)
+        return int(ties[np.lexsort((ties, self._feature[self._slot_of(ties)]))[0]])
 
     def _stump_of_split(self, split, edge, h):
         """Build the stump of a split of `Totals` or `AllEdges`, +1 on its right; write its outputs into ``h``."""
-        slot = int(np.searchsorted(self._best.start, split, side="right")) - 1
+        slot = int(self._slot_of(split))
         code = int(split - self._best.start[slot])
         return self._stump(slot, edge, code >> 1, cls=-1, nan_left=bool(code & 1), h=h)
 
-    def _place(self, slot):
-        """The layout that holds slot ``slot``, and the slot's index there."""
-        s = bisect_right(self._begins, slot) - 1
-        return self.data.stores[s], slot - self._begins[s]
+    def _store_of(self, slot):
+        """The store that holds slot ``slot``, and the slot's index there."""
+        s = bisect_right(self._first_slots, slot) - 1
+        return self.data.stores[s], slot - self._first_slots[s]
 
     def _side_of_missing(self, slot, pos, nan_left, h):
         """Whether missing values go left at a threshold of slot ``slot``; ``h`` is negative on the left.
@@ -139,51 +149,51 @@ class _StumpSearch:
             left = weight[is_left].sum()
             total = weight.sum()
         left, total = self.data.comm.sum(np.array([left, total], dtype=np.float64))
-        self._heavier_left[slot, pos] = goes_left = bool(2 * left >= total)
+        goes_left = bool(2 * left >= total)
+        self._heavier_left[slot, pos] = goes_left
         return goes_left
 
-    def _stump(self, slot_of_all, edge, pos, cls, nan_left, h):
-        """Build the stump of slot ``slot_of_all``, and write its outputs into ``h``."""
-        store, slot = self._place(slot_of_all)
-        store.side(slot, pos, nan_left, h)
-        nan_left = self._side_of_missing(slot_of_all, pos, nan_left, h)
-        polarity = 1 if edge > 0 else -1
+    def _stump(self, slot, edge, pos, cls, nan_left, h):
+        """Build the stump of slot ``slot``, and write its outputs into ``h``."""
+        store, slot_in_store = self._store_of(slot)
+        store.side(slot_in_store, pos, nan_left, h)
+        nan_left = self._side_of_missing(slot, pos, nan_left, h)
         if edge < 0:
             np.negative(h, out=h)
         return StumpFit(
-            int(store.feature[slot]),
-            store.thresholds[slot][pos],
+            int(store.feature[slot_in_store]),
+            store.thresholds[slot_in_store][pos],
             nan_left,
-            polarity=polarity,
+            polarity=1 if edge > 0 else -1,
             cls=cls,
             edge=abs(edge),
             h=h,
         )
 
-    def _stumps(self, slots_of_all, edge, code, columns, h):
-        """Build stumps of slots ``slots_of_all`` (n,) for these columns; write their outputs to these rows of ``h``."""
-        threshold = np.empty(len(slots_of_all), dtype=np.float32)
-        of_store = np.searchsorted(self._first, slots_of_all, side="right") - 1
+    def _stumps(self, slots, edge, code, columns, h):
+        """Build stumps of slots ``slots`` (n,) for these columns; write their outputs to these rows of ``h``.
+
+        A code is twice the position of the threshold, plus 1 if missing values go left.
+        """
+        threshold = np.empty(len(slots), dtype=np.float32)
+        store_number = np.searchsorted(self._first_slot, slots, side="right") - 1
         for s, store in enumerate(self.data.stores):
-            mine = np.flatnonzero(of_store == s)
-            if not len(mine):
+            in_store = np.flatnonzero(store_number == s)
+            if not len(in_store):
                 continue
-            slots = slots_of_all[mine] - self._first[s]
-            codes = code[mine]
-            to = columns[mine]
-            threshold[mine] = [
-                store.thresholds[j][p]
-                for j, p in zip(slots.tolist(), (codes >> 1).tolist(), strict=True)
-            ]
-            store.sides(slots, codes, to, h, self.n_threads)
-        splits = zip(slots_of_all.tolist(), code.tolist(), columns.tolist(), strict=True)
+            slots_in_store = slots[in_store] - self._first_slot[s]
+            codes = code[in_store]
+            places = zip(slots_in_store.tolist(), (codes >> 1).tolist(), strict=True)
+            threshold[in_store] = [store.thresholds[slot][pos] for slot, pos in places]
+            store.sides(slots_in_store, codes, columns[in_store], h, self.n_threads)
+        splits = zip(slots.tolist(), code.tolist(), columns.tolist(), strict=True)
         nan_left = [
             self._side_of_missing(slot, c >> 1, bool(c & 1), h=h[row]) for slot, c, row in splits
         ]
         for row in columns[edge < 0]:
             np.negative(h[row], out=h[row])
-        rows = zip(
-            self._feature[slots_of_all].tolist(),
+        fields = zip(
+            self._feature[slots].tolist(),
             threshold,
             nan_left,
             np.where(edge > 0, 1, -1).tolist(),
@@ -192,7 +202,7 @@ class _StumpSearch:
             [h[row] for row in columns],
             strict=True,
         )
-        return [StumpFit(*row) for row in rows]
+        return [StumpFit(*stump) for stump in fields]
 
 
 class SharedStump(_StumpSearch):
@@ -269,7 +279,8 @@ class EveryStump(_StumpSearch):
         lengths = self._lengths()
         self._set_result(_stumps.AllEdges(lengths, self._sums.size))
         self._h = data.zeros(data.n_rows, np.int8)
-        self._splits = self.outputs = None
+        self._splits = None
+        self.outputs = None
 
     def edges(self, gradient):
         """Sums right minus left of all candidates, the indices of actual splits among them, and the total sums.
@@ -283,15 +294,14 @@ class EveryStump(_StumpSearch):
         total : ndarray (P,)
         """
         self._scan(gradient)
-        if not self._scanned.needs_sums:
+        if not self._scan_data.needs_sums:
             _stumps.totals(gradient, self._sums)
         edge = self._best.edge
         if self._splits is None:
-            has_edge = (
-                np.flatnonzero(~np.isnan(edge[:, 0])) if len(edge) else np.zeros(0, dtype=np.int64)
-            )
-            slot = np.searchsorted(self._best.start, has_edge, side="right") - 1
-            self._splits = has_edge[np.lexsort((has_edge, self._feature[slot]))]
+            splits = np.zeros(0, dtype=np.int64)
+            if len(edge):
+                splits = np.flatnonzero(~np.isnan(edge[:, 0]))
+            self._splits = splits[np.lexsort((splits, self._feature[self._slot_of(splits)]))]
         return edge, self._splits, self._sums.ravel()[: self.n_columns]
 
     def stump(self, split_index):
@@ -306,7 +316,7 @@ class EveryStump(_StumpSearch):
         if self.outputs is None:
             self.outputs = self.data.zeros((len(split_indices), self.data.n_rows), np.int8)
         split = self._splits[split_indices]
-        slot = np.searchsorted(self._best.start, split, side="right") - 1
+        slot = self._slot_of(split)
         code = (split - self._best.start[slot]).astype(np.int32)
         return self._stumps(
             slot,
@@ -339,25 +349,20 @@ class ClassStump(_StumpSearch):
 
         Its ``edge`` is the weight of the rows that it predicts correctly.
         """
-        start = self.data.class_start
-        lanes = self._gradient.shape[2]
-        for c in range(self.data.n_classes):
-            rows = slice(start[c], start[c + 1])
-            self._gradient[c // lanes, rows, c % lanes] = weight[rows]
-        total = np.array([part.sum() for part in np.split(weight, start[1:-1])])
+        class_weight = fill_by_class(self._gradient, self.data.class_start, weight)
         self._scan(self._gradient)
-        _splits.right_weights(self._best.edge, total, self._right, self.n_threads)
+        _splits.right_weights(self._best.edge, class_weight, self._right, self.n_threads)
         split = self._first_best(self._right)
         if split < 0:
             return None
-        edge = self._best.edge[split, : len(total)]
-        right_if = (total - edge)[:, None] + (total + edge)[None, :]
+        # Twice the weight that is right if the left side predicts one class and the right side another.
+        edge = self._best.edge[split, : len(class_weight)]
+        right_if = (class_weight - edge)[:, None] + (class_weight + edge)[None, :]
         np.fill_diagonal(right_if, -np.inf)
-        classes = np.unravel_index((right_if * self.tie >= right_if.max()).argmax(), right_if.shape)
-        return self._stump_of_split(split, float(self._right[split]), self._h), (
-            int(classes[0]),
-            int(classes[1]),
-        )
+        best = (right_if * self.tie >= right_if.max()).argmax()
+        left, right = np.unravel_index(best, right_if.shape)
+        stump = self._stump_of_split(split, float(self._right[split]), self._h)
+        return stump, (int(left), int(right))
 
 
 class EdgeStumps(_StumpSearch):
@@ -393,6 +398,20 @@ class EdgeStumps(_StumpSearch):
             columns=columns,
             h=self.outputs,
         )
+
+
+def fill_by_class(gradient, class_start, weight):
+    """Write the weights (m,) of the rows, which are sorted by class, into the columns of their classes.
+
+    Return the sum of the weights of each class.
+    """
+    lanes = gradient.shape[2]
+    class_weight = np.empty(len(class_start) - 1)
+    for c in range(len(class_weight)):
+        rows = slice(class_start[c], class_start[c + 1])
+        gradient[c // lanes, rows, c % lanes] = weight[rows]
+        class_weight[c] = weight[rows].sum()
+    return class_weight
 
 
 def add_stumps(builder, stumps, leaf, cls):

@@ -24,8 +24,8 @@ ROWS_PER_LEAF = 25
 FEWEST_LEAVES = 31
 MOST_LEAVES = 500
 # "auto": with more than FEW_CLASSES classes, splits are searched in random directions. Their number is the square
-# root of the number of classes, up to half a block of lanes minus the one for the weight. With more classes, whole
-# blocks and later two blocks gave less log loss in cross-validation.
+# root of the number of classes, up to half a block of lanes minus the one for the weight. With many classes, a whole
+# block gave less log loss in cross-validation, and with even more, two blocks.
 FEW_CLASSES = 4
 HALF_BLOCK = 7
 SEVERAL_CLASSES = 225
@@ -60,9 +60,9 @@ def columns_for(split_columns, n_classes, sparse=False):
 class VectorTree:
     """One tree: splits in preorder, leaf vectors (see `model.trees.Trees`), and the leaf of every training row.
 
-    ``sets``: codes that go left at splits on categorical features, by split number. ``shared``: the value that all
-    classes of a leaf without an entry share, see `shared_leaves`; or None. ``rows``, ``leaf_start``: the rows of every
-    leaf, valid until the next tree.
+    ``sets`` holds the codes that go left at splits on categorical features, by split number. ``shared`` holds the value
+    of each leaf for all classes without an entry, see `shared_leaves`, or is None. ``rows`` and ``leaf_start`` give the
+    rows of every leaf, and are valid until the next tree.
     """
 
     feature: np.ndarray
@@ -96,11 +96,11 @@ class VectorTrees:
     learning_rate : float
     n_threads : int
     split_columns : int, "auto" or None, default=None
-        Directions of the classes that splits are found in; None: the classes themselves.
+        Number of directions in which splits are searched; None for the classes themselves.
     min_share : float, default=0.0
         Only nodes with more than this share of the weight are split.
     min_samples_category : float, default=15
-        Categories of less weight in a node go with others of that kind.
+        Categories with less weight in a node are pooled, see `levels.least_levels`.
     l2, min_gain, min_relative_gain, subsample, max_features_tree : float, optional
         As in the estimators.
     groups : ndarray of uint64 (n_features,), optional
@@ -108,11 +108,11 @@ class VectorTrees:
     ordered : Ordered, optional
         Moves the leaf vectors to where constraints hold.
     max_entries : int, optional
-        Most classes that have a number in a leaf, see `sparse_leaves`.
+        Maximum number of classes that have a number in a leaf, see `sparse_leaves`.
     reuse : Reuse, optional
         Lowers the gains of features and thresholds that are new in the model.
     leaf_levels : int, optional
-        Numbers of leaves are these multiples of a step, see `on_grid`.
+        Leaf values are rounded to up to this many multiples of a step, see `on_grid`.
 
     Attributes
     ----------
@@ -147,64 +147,69 @@ class VectorTrees:
         reuse=None,
         leaf_levels=None,
     ):
-        self._max_entries = max_entries
-        self.reuse = reuse
-        self._levels = leaf_levels
-        self.keeps_sums = False
-        self.sums = None
         self.data = data
         self.loss = loss
+        self.n_threads = n_threads
+        # Limits of the trees.
+        if max_leaves == "auto":
+            max_leaves = leaves_for(data.total_rows)
+        self._max_leaves = min(max_leaves, data.total_rows)
+        self._max_depth = max_depth or 0
+        self._least_leaf = loss.least(min_samples_leaf)
         self._min_share = min_share
+        self._min_gain = min_gain
+        self.min_relative_gain = min_relative_gain
+        # Leaves.
+        self.leaf_step = leaf_step
+        self.learning_rate = learning_rate
+        self._l2 = l2
+        self._max_entries = max_entries
+        self._leaf_levels = leaf_levels
+        self.ordered = ordered
         self._changes_values = any(
             option is not None for option in (max_entries, leaf_levels, ordered)
         )
-        self.subsample = subsample = share_of(subsample, data.total_rows)
-        self.leaf_step = leaf_step
-        self.learning_rate = learning_rate
-        self.n_threads = n_threads
-        self._l2 = l2
-        self._min_gain = min_gain
-        self.min_relative_gain = min_relative_gain
-        max_leaves = leaves_for(data.total_rows) if max_leaves == "auto" else max_leaves
-        self._limits = (
-            min(max_leaves, data.total_rows),
-            max_depth or 0,
-            loss.least(min_samples_leaf),
-        )
+        self.keeps_sums = False
+        self.sums = None
+        # Rows and features that are drawn, for a tree and for a node.
+        self.subsample = share_of(subsample, data.total_rows)
         self._n_used = len(data.columns.column)
-        self.ordered = ordered
+        self._n_pool = max(1, round(max_features_tree * self._n_used))
+        self._n_drawn = drawn_of(max_features, self._n_pool, data.total_rows)
+        # What restricts splits, or changes their gains.
+        self.reuse = reuse
         self._groups = None if groups is None else groups[data.columns.column]
-        self._pool = max(1, round(max_features_tree * self._n_used))
-        self._n_drawn = drawn_of(max_features, self._pool, data.total_rows)
         self._least_levels = levels.least_levels(
             data,
             loss.weight,
-            subsample,
+            self.subsample,
             units=loss.units,
-            most=min_samples_category,
+            enough=min_samples_category,
             bound_scale=loss.bound_scale,
         )
         n_columns = columns_for(split_columns, data.n_classes, data.is_sparse)
         self._searched = loss if n_columns is None else loss.directions(n_columns)
-        self._grower = (
-            self._new_grower(self._n_drawn, self._pool, subsample) if self._n_used else None
-        )
+        self._grower = None
+        if self._n_used:
+            self._grower = self._new_grower(self._n_drawn, self._n_pool, self.subsample)
 
-    def _new_grower(self, n_drawn, pool, subsample):
+    def _new_grower(self, n_drawn, n_pool, subsample):
         """Create a kernel that draws rows and features for every tree, and some of these features for every node."""
-        on = self._searched
+        searched = self._searched
         kernel = _vector_trees64 if is_wide(self.data.total_rows) else _vector_trees
         grower = kernel.Grower(
             self.data.columns,
-            on.n_columns,
-            on.lanes,
-            on.blocks,
-            *self._limits,
+            searched.n_columns,
+            searched.lanes,
+            searched.blocks,
+            self._max_leaves,
+            self._max_depth,
+            self._least_leaf,
             n_drawn,
             self.n_threads,
             self._min_share,
             subsample,
-            pool,
+            n_pool,
             self._groups,
             self._least_levels,
             self.data.row_number if subsample < 1 else None,
@@ -235,66 +240,73 @@ class VectorTrees:
         """
         if self._grower is None:
             return None
-        A = self._searched.integers(key)
-        if A is None:
+        gradient = self._searched.integers(key)
+        if gradient is None:
             return None
-        unit = self._searched.gain_unit
-        least, mean_gain = self._gain_bounds()
-        of = self.subsample if subsample is None else subsample
-        grower = (
-            self._grower
-            if of == self.subsample
-            else self._new_grower(self._n_drawn, self._pool, of)
-        )
-        searched = self._searched
-        arguments = (
-            A,
-            key,
-            least / unit,
-            self._level_cost() / unit,
-            searched.row_error,
-            searched.rows_per_weight,
-            mean_gain / unit,
-        )
-        grown = grower.grow(*arguments)
-        if not len(grown[0]) and self._n_drawn < self._n_used:
-            grown = self._new_grower(self._n_used, self._n_used, of).grow(*arguments)
+        grown = self._grow(gradient, key, self.subsample if subsample is None else subsample)
         feature, pos, nan_left, right, gain, rows, leaf_start, leaf, sets = grown
         if not len(feature):
             return None
-        self.sums = None
-        value = self.leaf_vectors(rows, leaf_start)
-        if self._changes_values:
-            value = value.astype(np.float64, copy=False)
-        threshold = self.data.threshold_of(feature, pos)
         column = self.data.columns.column[feature]
-        sets = {j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()}
-        shared = self._few_entries(value[:, : self.data.n_classes], rows, leaf_start)
-        if self.ordered is not None:
-            K = self.data.n_classes
-            count = self.data.comm.sum(np.diff(leaf_start))
-            value[:, :K] = self.ordered(value[:, :K], column, right, count)
-        if self._levels is not None:
-            on_grid(value[:, : self.data.n_classes], self._levels, self.learning_rate)
+        value, shared = self._leaf_values(column, right, rows, leaf_start)
         return VectorTree(
             column,
-            threshold,
+            self.data.threshold_of(feature, pos),
             nan_left,
             right=right,
-            gain=gain * unit,
+            gain=gain * self._searched.gain_unit,
             value=value,
             leaf=leaf,
             rows=rows,
             leaf_start=leaf_start,
-            sets=sets,
+            sets={j: self.data.columns.levels[feature[j]][bins] for j, bins in sets.items()},
             shared=shared,
         )
 
-    def _few_entries(self, value, rows, leaf_start):
+    def _grow(self, gradient, key, subsample):
+        """Grow a tree on integer gradients; return what the kernel returns."""
+        searched = self._searched
+        min_gain, mean_gain = self._gain_bounds()
+        arguments = (
+            gradient,
+            key,
+            min_gain / searched.gain_unit,
+            self._level_cost() / searched.gain_unit,
+            searched.row_error,
+            searched.rows_per_weight,
+            mean_gain / searched.gain_unit,
+        )
+        grower = self._grower
+        if subsample != self.subsample:
+            grower = self._new_grower(self._n_drawn, self._n_pool, subsample)
+        grown = grower.grow(*arguments)
+        has_splits = len(grown[0]) > 0
+        if not has_splits and self._n_drawn < self._n_used:
+            grower = self._new_grower(self._n_used, self._n_used, subsample)
+            grown = grower.grow(*arguments)
+        return grown
+
+    def _leaf_values(self, column, right, rows, leaf_start):
+        """Leaf vectors (n_leaves, width) with all options applied, and what the classes of a leaf share, or None."""
+        self.sums = None
+        value = self.leaf_vectors(rows, leaf_start)
+        if not self._changes_values:
+            return value, None
+        value = value.astype(np.float64, copy=False)
+        values_of_classes = value[:, : self.data.n_classes]
+        shared = self._keep_few_entries(values_of_classes, rows, leaf_start)
+        if self.ordered is not None:
+            count = self.data.comm.sum(np.diff(leaf_start))
+            values_of_classes[...] = self.ordered(values_of_classes, column, right, count)
+        if self._leaf_levels is not None:
+            on_grid(values_of_classes, self._leaf_levels, self.learning_rate)
+        return value, shared
+
+    def _keep_few_entries(self, value, rows, leaf_start):
         """Set most numbers of each leaf to 0, or to a shared number, which is returned."""
         if self._max_entries is None:
             return None
-        if self.loss.shift_invariant or self._levels is not None:
+        if self.loss.shift_invariant or self._leaf_levels is not None:
             return sparse_leaves(value, self._max_entries, self.loss.shift_invariant)
         return shared_leaves(
             value, self._max_entries, self.loss.leaf_curvature(rows, leaf_start, self._l2)
@@ -306,50 +318,58 @@ class VectorTrees:
         return max(self._min_gain, GROWN_SHARE * mean_gain), mean_gain
 
     def _level_cost(self):
-        # By chance, a level gains the mean square of a row.
+        """Additional gain that a split needs for each level in parts; by chance, one gains the mean square of a row."""
         return levels.PER_LEVEL * self.loss.mean_square() if self._least_levels else 0.0
 
     def leaf_vectors(self, rows, leaf_start):
         """Values to add to the scores of the rows of each leaf, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
-        step_options = self.leaf_step == "full", self._l2, LARGEST_STEP, self.learning_rate
         if self.keeps_sums and self.data.comm.size == 1:
             self.sums = np.empty((len(leaf_start) - 1, 2, self.loss.width), dtype=np.float32)
-        return self.loss.leaf_values(rows, leaf_start, *step_options, self.sums)
+        return self.loss.leaf_values(
+            rows,
+            leaf_start,
+            full=self.leaf_step == "full",
+            l2=self._l2,
+            largest=LARGEST_STEP,
+            rate=self.learning_rate,
+            kept=self.sums,
+        )
 
 
-def sparse_leaves(value, most, invariant):
-    """Keep the ``most`` relevant numbers of each leaf vector (n_leaves, K), and set the others to 0, in place.
+def sparse_leaves(value, n_entries, invariant):
+    """Keep the ``n_entries`` most relevant numbers of each leaf vector (n_leaves, K); set the others to 0, in place.
 
     If the loss is ``invariant`` to a shift of all scores, most classes do not occur in a leaf and have about the same
     negative value. Those that differ most from the mean of the negative values are kept, and each vector is shifted
     so that the mean of the others is 0. Otherwise, the largest absolute values are kept. Ties go to the lower class.
     """
     K = value.shape[1]
-    for begin in range(0, len(value) if most < K else 0, FEW_LEAVES):
-        part = value[begin : begin + FEW_LEAVES]
-        common = np.zeros((len(part), 1))
+    if n_entries >= K:
+        return
+    for begin in range(0, len(value), FEW_LEAVES):
+        leaves = value[begin : begin + FEW_LEAVES]
+        common = np.zeros((len(leaves), 1))
         if invariant:
-            below = part < 0
-            common = (
-                np.where(below, part, 0).sum(axis=1, keepdims=True)
-                / np.maximum(below.sum(axis=1), 1)[:, None]
-            )
-        keep = largest(np.abs(part - common), most)
+            negative = leaves < 0
+            sums = np.where(negative, leaves, 0).sum(axis=1, keepdims=True)
+            common = sums / np.maximum(negative.sum(axis=1), 1)[:, None]
+        keep = largest(np.abs(leaves - common), n_entries)
         if invariant:
-            common = np.where(keep, 0, part).sum(axis=1, keepdims=True) / (K - most)
-        part[:] = np.where(keep, part - common, 0).astype(np.float32)
+            common = np.where(keep, 0, leaves).sum(axis=1, keepdims=True) / (K - n_entries)
+        leaves[:] = np.where(keep, leaves - common, 0).astype(np.float32)
 
 
-def largest(size, most):
-    """Mark the ``most`` largest numbers of each row; ties go to the lower class."""
-    least = np.partition(size, -most, axis=1)[:, [-most]]
-    keep = size > least
-    ties = size == least
-    return keep | (ties & (np.cumsum(ties, axis=1) <= most - keep.sum(axis=1)[:, None]))
+def largest(size, n):
+    """Mark the n largest numbers of each row; ties go to the lower class."""
+    nth_largest = np.partition(size, -n, axis=1)[:, [-n]]
+    is_larger = size > nth_largest
+    is_tied = size == nth_largest
+    n_ties = n - is_larger.sum(axis=1)[:, None]
+    return is_larger | (is_tied & (np.cumsum(is_tied, axis=1) <= n_ties))
 
 
-def shared_leaves(value, most, curvature):
-    """Replace all but ``most`` numbers of each leaf vector (n_leaves, K) by a shared one, and return it (n_leaves,).
+def shared_leaves(value, n_entries, curvature):
+    """Replace all but ``n_entries`` numbers of each leaf vector (n_leaves, K) by a shared one; return it (n_leaves,).
 
     The numbers are steps, and ``curvature`` (n_leaves, K) is what gradients were divided by. Replacing a step v by c
     costs h (v - c)^2 / 2 of the loss. The numbers whose replacement by the mean of the negative ones would cost most
@@ -358,24 +378,25 @@ def shared_leaves(value, most, curvature):
     shared = np.empty(len(value), dtype=np.float32)
     K = value.shape[1]
     for begin in range(0, len(value), FEW_LEAVES):
-        part, h = value[begin : begin + FEW_LEAVES], curvature[begin : begin + FEW_LEAVES]
-        part[:] = rounded(np.clip(part, -LARGEST_STEP, LARGEST_STEP))
-        common = _mean(part, np.where(part < 0, h, 0))
-        rest = np.ones(part.shape, dtype=bool)
-        if most < K:
-            rest = ~largest(h * (part - common) ** 2, most)
-        shared[begin : begin + FEW_LEAVES] = rounded(
-            _mean(part, np.where(rest, h, 0))[:, 0] if most < K else 0
-        )
-        if most < K:
-            part[:] = np.where(rest, shared[begin : begin + FEW_LEAVES, None], part)
+        part = slice(begin, begin + FEW_LEAVES)
+        leaves = value[part]
+        h = curvature[part]
+        leaves[:] = rounded(np.clip(leaves, -LARGEST_STEP, LARGEST_STEP))
+        if n_entries >= K:
+            shared[part] = 0
+            continue
+        common = _weighted_means(leaves, np.where(leaves < 0, h, 0))
+        is_replaced = ~largest(h * (leaves - common) ** 2, n_entries)
+        means = _weighted_means(leaves, np.where(is_replaced, h, 0))
+        shared[part] = rounded(means[:, 0])
+        leaves[:] = np.where(is_replaced, shared[part, None], leaves)
     return shared
 
 
-def _mean(part, weight):
-    return (weight * part).sum(axis=1, keepdims=True) / np.maximum(
-        weight.sum(axis=1, keepdims=True), 1e-300
-    )
+def _weighted_means(values, weight):
+    """Weighted mean of each row: (n, 1)."""
+    total = np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
+    return (weight * values).sum(axis=1, keepdims=True) / total
 
 
 class ClassificationTrees(VectorTrees):
@@ -415,12 +436,13 @@ class ClassificationTrees(VectorTrees):
         return 0.0
 
     def leaf_vectors(self, rows, leaf_start):
-        """See `VectorTrees`."""
+        """Vectors with 1 for the heaviest class of each leaf, and 0 for the others."""
         K = self.data.n_classes
-        y = self.data.y
-        weight = self.loss.counts
         votes = np.zeros((len(leaf_start) - 1, self.loss.width))
         for j in range(len(votes)):
-            part = rows[leaf_start[j] : leaf_start[j + 1]]
-            votes[j, np.bincount(y[part], weights=weight[part], minlength=K).argmax()] = 1.0
+            leaf_rows = rows[leaf_start[j] : leaf_start[j + 1]]
+            class_weight = np.bincount(
+                self.data.y[leaf_rows], weights=self.loss.counts[leaf_rows], minlength=K
+            )
+            votes[j, class_weight.argmax()] = 1.0
         return votes

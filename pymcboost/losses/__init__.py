@@ -3,15 +3,19 @@
 What a loss says
     value(F, y)       loss of every row, from scores F (m, K) and classes y (m,): (m,)
     gradient(F, y)    its negative gradient: (m, K)
-    curvature(F, y)   second derivatives by each score alone, (m, K), or None
+    curvature(F, y)   diagonal second derivatives, (m, K), or None
     leaf_steps(...)   steps that the rows of a leaf ask for
     link              how scores become probabilities
 
-A loss works in a layout, which holds what training needs between rounds. `Loss.rows` is for trees with vector leaves
-(row after row); it works for every loss in `LOSSES`, and for one written in NumPy: see `Loss`. The pairwise losses in
-`PAIRWISE` have `Pairwise.blocks`, for weak learners that all classes share (blocks of classes, weights kept up by
-multiplication); totally corrective solvers hold them class by class (`solvers.fcd`). Every layout begins with
-``start(scores)``, raw scores or None for zeros, and has its negative gradient in ``gradient``.
+A loss works in a layout, which holds what training needs between rounds:
+
+- `Loss.rows`, row after row, for trees with vector leaves. It works for all losses in
+  `LOSSES` and for losses in NumPy, see `Loss`.
+- `Pairwise.blocks`, in blocks of classes, for weak learners that all classes share. Weights are updated by
+  multiplication. The losses in `PAIRWISE` have it.
+- class by class, for totally corrective solvers (`solvers.fcd`).
+
+Every layout starts with ``start(scores)``, raw scores or None for zeros, and has its negative gradient in ``gradient``.
 """
 
 from typing import Literal

@@ -32,36 +32,29 @@ class ColumnSums:
         self._shape = (2, data.n_classes, n_columns)
         self._n_threads = n_threads
         # With very many columns, the blocks are summed one after the other.
-        self._apart = n_columns > MANY_COLUMNS
-        self._partial = np.zeros((len(self.classes), 2, 1 if self._apart else blocks, lanes))
+        self._block_by_block = n_columns > MANY_COLUMNS
+        n_blocks = 1 if self._block_by_block else blocks
+        self._partial = np.zeros((len(self.classes), 2, n_blocks, lanes))
 
     def __call__(self, gradient, h):
         """Sums (2, K, P) over rows with h = +1 and with h = -1; h: int8 (1, m), or one row for every column."""
         out = np.empty(self._shape)
-        if self._apart:
-            self._block_by_block(gradient, h, out)
+        if not self._block_by_block:
+            self._sum(gradient, h, out)
             return out
+        lanes = gradient.shape[2]
+        P = out.shape[2]
+        for b in range(len(gradient)):
+            columns = slice(b * lanes, min((b + 1) * lanes, P))
+            block_sums = np.empty((*out.shape[:2], columns.stop - columns.start))
+            self._sum(gradient[b : b + 1], h if len(h) == 1 else h[columns], block_sums)
+            out[:, :, columns] = block_sums
+        return out
+
+    def _sum(self, gradient, h, out):
         _weights.column_sums(
             gradient, h, self.starts, self.classes, self._partial, out, self._n_threads
         )
-        return out
-
-    def _block_by_block(self, gradient, h, out):
-        lanes, P = gradient.shape[2], out.shape[2]
-        for b in range(len(gradient)):
-            columns = slice(b * lanes, min((b + 1) * lanes, P))
-            part = np.empty((*out.shape[:2], columns.stop - columns.start))
-            rows = h if len(h) == 1 else h[columns]
-            _weights.column_sums(
-                gradient[b : b + 1],
-                rows,
-                self.starts,
-                self.classes,
-                self._partial,
-                part,
-                self._n_threads,
-            )
-            out[:, :, columns] = part
 
 
 class Blocks:
@@ -101,5 +94,5 @@ class Blocks:
         """Write values (n, P) of rows into a buffer in blocks."""
         lanes = buffer.shape[2]
         for b in range(len(buffer)):
-            part = values[:, b * lanes : (b + 1) * lanes]
-            buffer[b, rows, : part.shape[1]] = part
+            columns = values[:, b * lanes : (b + 1) * lanes]
+            buffer[b, rows, : columns.shape[1]] = columns

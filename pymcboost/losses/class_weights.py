@@ -36,7 +36,7 @@ class ClassWeights(Integers):
         self.gradient[np.arange(data.n_rows), data.y] = 1.0
 
     def least(self, weight):
-        """No bound: a leaf needs one row."""
+        """Smallest count of a leaf: one row, whatever its weight."""
         return 1
 
     def integers(self, key=None):
@@ -46,7 +46,7 @@ class ClassWeights(Integers):
         ties. A row's class has the integer of its weight, so that no split of a pure node has a gain.
         """
         data = self.data
-        K = self.data.n_classes
+        K = data.n_classes
         mean = data.total_weight / data.total_rows
         scale = mean * scale_of(data.total_rows, mean * self.weight.sum(), mean * self.weight.max())
         integers = self._quantise(

@@ -37,11 +37,12 @@ class CodedExp(Blocks):
         self.apart = apart
         self._unit = self.code if unit is None else np.asarray(unit, dtype=np.float64)
         self._inverse = np.divide(1.0, self._unit, out=np.zeros((K, P)), where=self._unit != 0)
-        of_class = np.array([part.sum() for part in np.split(data.weight, data.class_start[1:-1])])
-        # Factors for h = +1 and for h = -1, and the number added.
-        self._used = self._factors[:, :, :P]
-        self._used[2] = SMALLEST * np.sign(self._unit)
-        self._start_mass = np.einsum("kp,k->p", np.abs(np.sign(self.code)), of_class)
+        # Factors for h = +1 and for h = -1, and the number added; without the columns of padding.
+        self._used_factors = self._factors[:, :, :P]
+        self._used_factors[2] = SMALLEST * np.sign(self._unit)
+        weights_by_class = np.split(data.weight, data.class_start[1:-1])
+        class_weight = np.array([weights.sum() for weights in weights_by_class])
+        self._start_mass = np.einsum("kp,k->p", np.abs(np.sign(self.code)), class_weight)
 
     def start(self, scores=None):
         """Compute the weights for scores (m, P) of the columns, or for f = 0."""
@@ -69,7 +70,8 @@ class CodedExp(Blocks):
         shift = np.full(self.code.shape[1], -np.inf)
         for rows in self.row_slices():
             shift = np.maximum(shift, self._exponents(scores, rows, 0.0).max(axis=0))
-        # First make the largest exponents 0, so that nothing overflows; columns whose classes have no rows have none.
+        # First make the largest exponents 0, so that nothing overflows. Columns whose classes have no rows have no
+        # exponents.
         has_mass = self._start_mass > 0
         shift[~has_mass] = shift[has_mass].min()
         mass = np.zeros_like(shift)
@@ -78,13 +80,12 @@ class CodedExp(Blocks):
                 "i,ip->p", self.data.weight[rows], exp(self._exponents(scores, rows, shift))
             )
         if self.apart:
-            return shift + log(
-                np.divide(mass, self._start_mass, out=np.ones_like(mass), where=has_mass)
-            )
-        top = shift.max()  # all columns share one sum and one shift
-        return np.full_like(
-            shift, top + log((mass * exp(shift - top)).sum() / self._start_mass.sum())
-        )
+            ratio = np.divide(mass, self._start_mass, out=np.ones_like(mass), where=has_mass)
+            return shift + log(ratio)
+        # All columns share one sum and one shift.
+        top = shift.max()
+        total = (mass * exp(shift - top)).sum()
+        return np.full_like(shift, top + log(total / self._start_mass.sum()))
 
     def tables(self, h):
         """Sums of the weights over the rows of each class with h = +1 and with h = -1: (2, K, P).
@@ -104,14 +105,16 @@ class CodedExp(Blocks):
 
     def update(self, h, plus, tables, minus=None):
         """Add ``plus`` (P,) to f where h = +1, and ``minus`` (``-plus`` if None) where h = -1; tables: those of h."""
-        factors = [exp(-self.code * plus), exp(-self.code * (-plus if minus is None else minus))]
+        if minus is None:
+            minus = -plus
+        factors = [exp(-self.code * plus), exp(-self.code * minus)]
         mass = (tables[0] * factors[0] + tables[1] * factors[1]).sum(axis=0)
         if self.apart:
             scale = np.divide(self._start_mass, mass, out=np.ones_like(mass), where=mass > 0)
         else:
             scale = np.full(len(mass), self._start_mass.sum() / mass.sum())
-        for to, factor in zip(self._used, factors, strict=False):
-            np.multiply(factor, scale, out=to, casting="same_kind")
+        np.multiply(factors[0], scale, out=self._used_factors[0], casting="same_kind")
+        np.multiply(factors[1], scale, out=self._used_factors[1], casting="same_kind")
         _weights.column_update(
             self.gradient, h, self._starts, self._classes, self._factors, self.n_threads
         )

@@ -65,10 +65,9 @@ def dense_random(n_classes, rng, n_columns=None, trials=TRIALS):
     -------
     ndarray (K, P)
     """
-    there_are = 2 ** (n_classes - 1) - 1 if n_classes <= LARGEST_EXHAUSTIVE else np.inf
     if n_columns is None:
         n_columns = int(np.ceil(COLUMNS_PER_BIT * np.log2(n_classes)))
-    if n_columns >= there_are:
+    if n_columns >= _n_dichotomies(n_classes):
         return exhaustive(n_classes)
     best = None
     best_distance = -1
@@ -82,6 +81,11 @@ def dense_random(n_classes, rng, n_columns=None, trials=TRIALS):
             best = code
             best_distance = distance
     return best
+
+
+def _n_dichotomies(n_classes):
+    """Number of dichotomies of the classes; infinite if there are too many for `exhaustive`."""
+    return 2 ** (n_classes - 1) - 1 if n_classes <= LARGEST_EXHAUSTIVE else np.inf
 
 
 def _random_columns(n_classes, n_columns, rng):
@@ -108,11 +112,11 @@ CODES = {"one-vs-all": one_vs_all, "all-pairs": all_pairs, "exhaustive": exhaust
 def n_columns(code, n_classes):
     """Number of columns of `code_matrix`, without making it."""
     K = n_classes
-    every = 2 ** (K - 1) - 1 if K <= LARGEST_EXHAUSTIVE else np.inf
+    n_dichotomies = _n_dichotomies(K)
     if code == "exhaustive" or (code == "auto" and K <= 7):
-        return int(min(every, MOST_COLUMNS))
+        return int(min(n_dichotomies, MOST_COLUMNS))
     if code in ("auto", "dense"):
-        return int(min(every, np.ceil(COLUMNS_PER_BIT * np.log2(K))))
+        return int(min(n_dichotomies, np.ceil(COLUMNS_PER_BIT * np.log2(K))))
     return K if code == "one-vs-all" else K * (K - 1) // 2
 
 
@@ -142,40 +146,40 @@ def separators(spec, n_classes):
     Parameters
     ----------
     spec : {"singles", "pairs"} or list of lists of int
-        All single classes; these and all pairs; or subsets of class codes, each neither empty nor full.
+        All single classes; all single classes and all pairs; or subsets of class codes, each neither empty nor full.
 
     Returns
     -------
     ndarray (K, P) of whole numbers
     """
-    every = frozenset(range(n_classes))
+    all_classes = frozenset(range(n_classes))
     if isinstance(spec, str):
-        pairs = spec == "pairs" and n_classes > 2
-        _refuse_many(spec, n_classes * (n_classes + 1) // 2 if pairs else n_classes, n_classes)
-        subsets = [(k,) for k in every] + (list(combinations(every, 2)) if pairs else [])
+        with_pairs = spec == "pairs" and n_classes > 2
+        n_subsets = n_classes * (n_classes + 1) // 2 if with_pairs else n_classes
+        _refuse_many(spec, n_subsets, n_classes)
+        subsets = [(k,) for k in all_classes]
+        if with_pairs:
+            subsets += combinations(all_classes, 2)
     else:
         subsets = spec
-    seen = set()
+    separated = set()
     columns = []
     for subset in subsets:
         subset = frozenset(int(k) for k in subset)
-        if not subset or not subset <= every or len(subset) == n_classes:
+        if not subset or not subset <= all_classes or len(subset) == n_classes:
             raise ValueError(
                 f"separators: {sorted(subset)} is not a subset of the classes 0 to "
                 f"{n_classes - 1} with at least one class on each side; give lists of class "
                 "codes (positions in classes_)"
             )
-        if 2 * len(subset) < n_classes:
-            least = sorted(subset)
-        else:
-            other = every - subset
-            least = min((len(subset), sorted(subset)), (len(other), sorted(other)))[1]
-        if tuple(least) in seen:
+        complement = all_classes - subset
+        smaller = min(sorted(subset), sorted(complement), key=lambda codes: (len(codes), codes))
+        if tuple(smaller) in separated:
             continue
-        seen.add(tuple(least))
-        _refuse_many(spec, len(seen), n_classes)
-        column = np.full(n_classes, -float(len(least)))
-        column[least] = n_classes - len(least)
+        separated.add(tuple(smaller))
+        _refuse_many(spec, len(separated), n_classes)
+        column = np.full(n_classes, -float(len(smaller)))
+        column[smaller] = n_classes - len(smaller)
         columns.append(column)
     if not columns:
         raise ValueError(
@@ -188,19 +192,17 @@ def _refuse_many(spec, count, n_classes):
     """Refuse too many class subsets, before their columns are made."""
     if count <= MOST_COLUMNS:
         return
-    named = isinstance(spec, str)
-    shown, which = (
-        (repr(spec), f"are {count}")
-        if named
-        else (f"[{list(spec[0])}, ...]", f"are {count} or more")
-    )
+    if isinstance(spec, str):
+        shown = repr(spec)
+        counted = f"{count}"
+        remedy = "list fewer" if n_classes > MOST_COLUMNS else "use 'singles', or list fewer"
+    else:
+        shown = f"[{list(spec[0])}, ...]"
+        counted = f"{count} or more"
+        remedy = "list fewer"
     raise ValueError(
-        f"separators={shown} {which} class subsets for {n_classes} classes, more than {MOST_COLUMNS}; "
-        + (
-            "list fewer"
-            if n_classes > MOST_COLUMNS or not named
-            else "use 'singles', or list fewer"
-        )
+        f"separators={shown} are {counted} class subsets for {n_classes} classes, more than "
+        f"{MOST_COLUMNS}; {remedy}"
     )
 
 
@@ -209,9 +211,9 @@ def not_told_apart(code):
 
     They have the same row, so their scores are always equal.
     """
-    seen = {}
+    class_of_row = {}
     for k, row in enumerate(np.ascontiguousarray(code)):
-        first = seen.setdefault(row.tobytes(), k)
-        if first != k:
-            return first, k
+        earlier_class = class_of_row.setdefault(row.tobytes(), k)
+        if earlier_class != k:
+            return earlier_class, k
     return None

@@ -28,20 +28,20 @@ class Logistic(Loss):
         return data.comm.broadcast(np.log(has / (total - has)))
 
     def bound(self, n_classes):
-        """See `Loss.bound`."""
+        """Bound on the entries of gradients."""
         return 1.0
 
     def value(self, F, y):
-        """See `Loss.value`; the mean over the labels."""
+        """Loss of every row (m,), the mean over the labels."""
         return np.logaddexp(0, np.where(y > 0, -F, F)).mean(axis=1)
 
     def follow(self, rows, value, leaf):
-        """See `Loss.follow`.
+        """Add value[leaf] to ``rows.F`` and update ``rows.gradient``, see `Loss.follow`.
 
-        The kernel compares scores with the score of the true class; here that is 0, in the weight's lane.
+        The kernel compares scores with the score of the true class. Here that score is 0, in the weight's lane.
         """
         data = rows.data
-        K = rows.data.n_classes
+        K = data.n_classes
         rows.F[:, K] = 0
         reference_class = np.full(data.n_rows, K, dtype=np.int32)
         _vector_loss.gradient(
@@ -60,10 +60,10 @@ class Logistic(Loss):
         rows.gradient.ravel()[data.label_places(rows.width)] += 1
 
     def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
-        """See `Loss.leaf_steps`."""
+        """Diagonal Newton steps (n_leaves, K)."""
         sums = rows.leaf_sums(leaf_rows, leaf_start)
         return sums[:, 0] / np.maximum(sums[:, 1] + l2, 1e-30)
 
     def leaf_curvature(self, rows, leaf_rows, leaf_start, l2=0.0):
-        """See `Loss.leaf_curvature`."""
+        """Curvatures (n_leaves, K) for `leaf_steps`."""
         return rows.leaf_sums(leaf_rows, leaf_start)[:, 1] + l2

@@ -30,9 +30,12 @@ class Loss:
     begins = False
     least_l2 = 0.0
     gives_probabilities = False
-    # whether leaf steps follow from the sums that a kernel computes for softmax, see `Softmax.steps_of`
+    # Whether leaf steps follow from the sums that a kernel computes for softmax, see `Softmax.steps_of`.
     steps_of_sums = False
-    spare_lane = False  # whether scores also have a lane for the weights
+    # Whether scores also have a lane for the weights.
+    spare_lane = False
+    # Whether second derivatives of all rows are stored, besides the gradients.
+    keeps_curvature = True
 
     def bound(self, n_classes):
         """Bound on the entries of gradients; None means that the actual gradients are inspected."""
@@ -56,15 +59,14 @@ class Loss:
 
     def put(self, F, y, gradient, curvature):
         """Write `gradient` and `curvature` of rows into these arrays; the scores F (m, K) may be overwritten."""
-        gradient[:], h = self.gradient(F, y), self.curvature(F, y)
+        g = self.gradient(F, y)
+        h = self.curvature(F, y)
+        gradient[:] = g
         curvature[:] = 1 if h is None else h
 
     def rows(self, data, n_threads=1):
         """Apply the loss to training data, stored row by row."""
         return Rows(self, data, n_threads)
-
-    # Whether second derivatives of all rows are stored, besides the gradients.
-    keeps_curvature = True
 
     def follow(self, rows, value, leaf):
         """Add value[leaf] to ``rows.F``, unless it is None, and update ``rows.gradient``.
@@ -87,13 +89,10 @@ class Loss:
     def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
         """Diagonal Newton steps (n_leaves, K), times (K - 1) / K if the loss is invariant to a shift of all scores."""
         K = rows.data.n_classes
-        sums = rows.leaf_sums(leaf_rows, leaf_start)
-        curvature = rows.curvature_sums(leaf_rows, leaf_start)
-        return (
-            ((K - 1) / K if self.shift_invariant else 1.0)
-            * sums[:, 0]
-            / np.maximum(curvature + l2, 1e-30)
-        )
+        g = rows.leaf_sums(leaf_rows, leaf_start)[:, 0]
+        h = rows.curvature_sums(leaf_rows, leaf_start)
+        factor = (K - 1) / K if self.shift_invariant else 1.0
+        return factor * g / np.maximum(h + l2, 1e-30)
 
     def leaf_curvature(self, rows, leaf_rows, leaf_start, l2=0.0):
         """Curvatures (n_leaves, K) for `leaf_steps`."""

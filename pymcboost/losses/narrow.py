@@ -8,7 +8,7 @@ from pymcboost._kernels.exact import magic_of, refined, unit_of
 from pymcboost.losses.rows import LANES, UNUSED, Directions, Integers, Rows
 
 # Leaf entries are added one by one if at most one in this many is not 0.
-FEW = 8
+SPARSE = 8
 
 
 class NarrowRows(Rows):
@@ -27,26 +27,27 @@ class NarrowRows(Rows):
     Attributes
     ----------
     stored_scores : ndarray (m, width) float32
-        Scores, without what `take` gives.
+        Scores without the pending leaf vectors, see `take`.
+    norm : ndarray (m, 3) float32
+        Values from which a row's gradients are computed; a projection computes them.
+    has_norm : bool
+        Whether ``norm`` belongs to the current scores.
     """
 
     def __init__(self, loss, data, n_threads):
         Integers.__init__(self, data, n_threads, rows=0)
         self.loss = loss
-        self.link = loss.link
         self.shift_invariant = loss.shift_invariant
         self.lanes = LANES
         self.curvature = None
         self.blocks = data.n_classes // LANES + 1
         self.width = LANES * self.blocks
         self.stored_scores = data.zeros((data.n_rows, self.width), np.float32)
-        self._tree = (
-            None,
-            np.zeros(1, dtype=np.int32),
-        )  # leaf vectors that are still to be added, and the leaf of every row
+        # Leaf vectors that are still to be added, and the leaf of every row.
+        self._pending = (None, np.zeros(1, dtype=np.int32))
         self.norm = np.empty((data.n_rows, 3), dtype=np.float32)
-        self.known = False
-        self._weigh()
+        self.has_norm = False
+        self._set_weights()
 
     @property
     def F(self):
@@ -58,15 +59,16 @@ class NarrowRows(Rows):
 
     def take(self):
         """Take the pending leaf vectors and leaves, for the caller to add; the vectors are None if there are none."""
-        tree, self._tree = self._tree, (None, self._tree[1])
-        return tree
+        vectors, leaf = self._pending
+        self._pending = (None, leaf)
+        return vectors, leaf
 
     def start(self, scores=None):
-        """See `Rows`."""
+        """Set the raw scores (m, K); zeros if None."""
         self.stored_scores[:, : self.data.n_classes] = 0.0 if scores is None else scores
         self.stored_scores[:, self.data.n_classes :] = UNUSED
         self.take()
-        self.known = False
+        self.has_norm = False
 
     def add(self, value, leaf):
         """Add value[leaf] to F; value is (n_leaves, width).
@@ -74,17 +76,18 @@ class NarrowRows(Rows):
         Dense vectors are added when the scores are next read, to avoid a second pass through memory.
         """
         F = self.F  # adds the previous tree
-        self.known = False
-        if FEW * np.count_nonzero(value) > value.size:
-            self._tree = value.astype(np.float32, copy=False), leaf
+        self.has_norm = False
+        if SPARSE * np.count_nonzero(value) > value.size:
+            self._pending = value.astype(np.float32, copy=False), leaf
             return
         row, column = np.nonzero(value)
         start = np.searchsorted(row, np.arange(len(value) + 1)).astype(np.int64)
-        entries = column.astype(np.uint16), value[row, column].astype(np.float32)
-        _float32_loss.add_entries(F, start, *entries, leaf, self.n_threads)
+        cls = column.astype(np.uint16)
+        entries = value[row, column].astype(np.float32)
+        _float32_loss.add_entries(F, start, cls, entries, leaf, self.n_threads)
 
     def directions(self, n_columns):
-        """See `Rows`."""
+        """Gradients in ``n_columns`` random directions of the classes, used only to search splits."""
         return NarrowDirections(self, n_columns)
 
     def mean_square(self):
@@ -92,67 +95,96 @@ class NarrowRows(Rows):
         return self.square / self.data.total_rows
 
     def variance(self):
-        """See `Rows`; approximate, because gradients are not stored, and their mean is small after the first rounds."""
+        """Mean over the rows of w |g|^2, which is close to the variance.
+
+        Gradients are not stored, and their mean is small after the first rounds.
+        """
         return self.mean_square()
 
     def leaf_sums(self, rows, leaf_start):
-        """See `Rows`."""
-        self._know_gradients()
+        """Sums of g and of |g| (1 - |g|) over the rows of every leaf: (n_leaves, 2, K)."""
+        self._ensure_norm()
         return super().leaf_sums(rows, leaf_start)
 
     def _values_in_unit(self, rows, leaf_start, magic, step_options, kept=None):
-        self._know_gradients()
-        arguments = rows, leaf_start, magic, step_options, self.n_threads
-        return _float32_loss.softmax_values(self.F, self.norm, self.data.y, self.weight, *arguments)
-
-    def _know_gradients(self):
-        """Make sure that the values from which gradients are computed exist; a projection computes them."""
-        if not self.known:
-            self.directions(1).integers(0)
-
-    def _in_units(self, of, rows, leaf_start, magic):
-        of_rows = self.F, self.norm, self.data.y
-        return _float32_loss.leaf_sums(
-            *of_rows, self.weight, rows, leaf_start, magic, self.n_threads
+        self._ensure_norm()
+        return _float32_loss.softmax_values(
+            self.F,
+            self.norm,
+            self.data.y,
+            self.weight,
+            rows,
+            leaf_start,
+            magic,
+            step_options,
+            self.n_threads,
         )
 
-    def _bounds(self, of, rows, leaf_start):
+    def _ensure_norm(self):
+        """Make sure that the values from which gradients are computed exist."""
+        if not self.has_norm:
+            self.directions(1).integers(0)
+
+    # The next two methods compute the gradients of `Rows`, so they ignore the argument.
+
+    def _integer_sums(self, gradient, rows, leaf_start, magic):
+        return _float32_loss.leaf_sums(
+            self.F,
+            self.norm,
+            self.data.y,
+            self.weight,
+            rows,
+            leaf_start,
+            magic,
+            self.n_threads,
+        )
+
+    def _bounds(self, gradient, rows, leaf_start):
         tops = _float32_loss.leaf_bounds(
             self.F, self.norm, self.data.y, rows, leaf_start, self.n_threads
         )
-        others, own_tops = np.moveaxis(self.data.comm.maximum(tops), 1, 0)
-        return np.maximum(elementary.exp(others), own_tops) * self._heaviest(rows, leaf_start)
+        log_tops, own_tops = np.moveaxis(self.data.comm.maximum(tops), 1, 0)
+        return np.maximum(elementary.exp(log_tops), own_tops) * self._largest_weights(
+            rows, leaf_start
+        )
 
 
 class NarrowDirections(Directions):
     """`Directions` for gradients that are not stored."""
 
     def integers(self, key):
-        """See `Directions`."""
+        """Gradients in the directions of this key and weights as integers; None if nothing is left to learn."""
         loss = self.loss
         signs = self.draw(key)
         n = self.data.total_rows
 
-        def project(*magic):
+        def project(magic, magic_of_squares):
+            vectors, leaf = loss.take()
             return _float32_loss.project(
                 loss.stored_scores,
-                *loss.take(),
+                vectors,
+                leaf,
                 loss.data.y,
                 loss.weight,
                 signs,
                 self.lanes,
-                np.array(magic),
+                np.array([magic, magic_of_squares]),
                 self.gradient,
                 loss.norm,
                 self.n_threads,
             )
 
+        unit = self.unit(signs)
+        magic = magic_of(unit)
         # The squared norm of a row's gradient is at most twice the square of its entry for the true class.
-        units = self.unit(signs), unit_of(2.02 * loss.largest * loss.bound() ** 2, n)
-        first = magic_of(units[0])
-        sums, squares = project(first, magic_of(units[1]))
-        loss.known = True
+        unit_of_squares = unit_of(2.02 * loss.largest * loss.bound() ** 2, n)
+        sums, squares = project(magic, magic_of(unit_of_squares))
+        loss.has_norm = True
         loss.square, _ = refined(
-            self.data.comm, lambda magic: project(first, magic)[1], n, unit=units[1], sums=squares
+            self.data.comm,
+            lambda magic_of_squares: project(magic, magic_of_squares)[1],
+            n,
+            unit=unit_of_squares,
+            sums=squares,
         )
-        return loss.rounded(self, sums, units[0])
+        return loss.rounded(self, sums, unit)

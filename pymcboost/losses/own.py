@@ -10,7 +10,6 @@ from pymcboost._kernels import elementary
 from pymcboost.losses.loss import Loss
 
 METHODS = ("start", "gradient_hessian", "link", "value")
-WHAT = ("gradient", "hessian")
 # Maximum sum of a row's gradients, relative to their magnitudes, if the loss claims to be invariant to shifts.
 ROUNDING = 1e-4
 # Limits beyond which scores count as infinite, and probabilities as 0 or 1.
@@ -23,7 +22,7 @@ class OwnLoss(Loss):
 
     Parameters
     ----------
-    given : callable or object
+    loss : callable or object
         See the parameter ``loss`` of `VectorTreeBoostClassifier`.
     """
 
@@ -34,12 +33,14 @@ class OwnLoss(Loss):
         self.begins = hasattr(loss, "gradient_hessian")
         self.name = name_of(loss)
         self.shift_invariant = bool(getattr(loss, "shift_invariant", False))
-        self._call = loss.gradient_hessian if self.begins else loss
-        self._begun = False
-        self._says = f"{self.name}.gradient_hessian" if self.begins else self.name
+        self._derivatives = loss.gradient_hessian if self.begins else loss
+        # How messages call the function that returns the derivatives.
+        self._source = f"{self.name}.gradient_hessian" if self.begins else self.name
+        # Whether some rows of the current pass have been checked for the sums of their gradients.
+        self._has_checked_sums = False
 
     def first(self, data):
-        """See `Loss.first`."""
+        """Initial scores (K,), from the classes and weights of all workers' rows in a fixed order."""
         y = data.comm.concatenate(data.y.astype(np.int64))
         weight = data.comm.concatenate(data.weight)
         order = np.lexsort((weight, y))
@@ -51,43 +52,42 @@ class OwnLoss(Loss):
         )
 
     def follow(self, rows, value, leaf):
-        """See `Loss.follow`."""
-        self._begun = False
+        """Add value[leaf] to ``rows.F`` and update ``rows.gradient``, see `Loss.follow`."""
+        self._has_checked_sums = False
         return super().follow(rows, value, leaf)
 
     def put(self, F, y, gradient, curvature):
-        """See `Loss.put`."""
-        shape = F.shape
-        says = self._says
+        """Write the checked derivatives of rows into these arrays, see `Loss.put`."""
+        source = self._source
         means = "one row per sample and one column per class"
-        derivatives = self._call(y.copy(), F)
+        derivatives = self._derivatives(y.copy(), F)
         if not isinstance(derivatives, (tuple, list)) or len(derivatives) != 2:
             raise ValueError(
-                f"loss: {says} must return (gradient, hessian), not {type(derivatives).__name__}"
+                f"loss: {source} must return (gradient, hessian), not {type(derivatives).__name__}"
             )
-        g, h = (
-            _array(part, shape, f"the {noun} of {says}", means)
-            for part, noun in zip(derivatives, WHAT, strict=True)
-        )
+        g = _array(derivatives[0], F.shape, f"the gradient of {source}", means)
+        h = _array(derivatives[1], F.shape, f"the hessian of {source}", means)
         if elementary.store(g, -1.0, np.nextafter(-LARGEST, 0), LARGEST, gradient):
-            _check_size(g, f"the gradient of {says}")
+            _check_size(g, f"the gradient of {source}")
         if elementary.store(h, 1.0, 0.0, LARGEST, curvature):
-            _check_size(h, f"the hessian of {says}")
+            _check_size(h, f"the hessian of {source}")
             raise ValueError(
-                f"loss: the hessian of {says} contains the negative number {h.min():g}; bound "
+                f"loss: the hessian of {source} contains the negative number {h.min():g}; bound "
                 "it from below, for example with numpy.maximum(hessian, 1e-6)"
             )
-        if self.shift_invariant and not self._begun:  # only the first rows are checked
-            over = np.abs(np.einsum("ij->i", g)) - ROUNDING * np.einsum("ij->i", np.abs(g))
-            if over.max(initial=0) > LEAST:
+        # Only the first rows are checked.
+        if self.shift_invariant and not self._has_checked_sums:
+            sizes = np.einsum("ij->i", np.abs(g))
+            excess = np.abs(np.einsum("ij->i", g)) - ROUNDING * sizes
+            if excess.max(initial=0) > LEAST:
                 raise ValueError(
                     f"loss: {self.name} declares shift_invariant, but the gradients of a row "
-                    f"from {says} do not add up to 0; set shift_invariant = False"
+                    f"from {source} do not add up to 0; set shift_invariant = False"
                 )
-        self._begun = True
+        self._has_checked_sums = True
 
     def value(self, F, y):
-        """See `Loss.value`."""
+        """Loss of every row (m,), without weights."""
         if not self.begins:
             raise ValueError(
                 f"scoring='loss': the function {self.name} returns no loss value; give an "
@@ -190,7 +190,7 @@ def name_of(loss):
     return getattr(loss, "__name__", type(loss).__name__)
 
 
-class _Sums:
+class _Checksum:
     """File that keeps only a checksum, because a pickled object may contain all rows."""
 
     crc = 0
@@ -203,16 +203,16 @@ class _Pickler(pickle.Pickler):
     """Pickles sets by the checksums of their elements, because their order differs between processes."""
 
     def persistent_id(self, obj):
-        return (
-            (type(obj).__name__, sorted(map(_checksum, obj)))
-            if isinstance(obj, (set, frozenset))
-            else None
-        )
+        if isinstance(obj, (set, frozenset)):
+            return type(obj).__name__, sorted(map(_checksum, obj))
+        return None
 
 
-def _checksum(loss):
-    _Pickler(sums := _Sums(), 4).dump(loss)
-    return sums.crc
+def _checksum(obj):
+    """Checksum of a pickled object."""
+    checksum = _Checksum()
+    _Pickler(checksum, 4).dump(obj)
+    return checksum.crc
 
 
 def shown(loss):

@@ -33,7 +33,7 @@ class Pairwise:
     def terms(self, minus, weight, limit, smallest, out=None):
         """Replace margins -rho by their losses, and write weights u to ``out`` if given, both times ``weight``.
 
-        limit : larger exponents are clipped; smallest : added to weights that may vanish.
+        Exponents above ``limit`` are clipped. ``smallest`` is added to weights, so that none becomes 0.
         """
         raise NotImplementedError
 
@@ -63,7 +63,7 @@ class PairwiseBlocks(Blocks):
     def __init__(self, data, n_threads):
         super().__init__(data, data.n_classes, n_threads)
         self.large = is_large(data.n_classes)
-        self._all = np.arange(data.n_classes)
+        self._class_numbers = np.arange(data.n_classes)
 
     def stopping_edge(self, edge):
         """Edge for weights that are normalized to a sum of 1, including the diagonal, as in the stopping rule."""
@@ -78,13 +78,13 @@ class PairwiseBlocks(Blocks):
             yield rows, *self._margin(scores, rows)
 
     def _margin(self, scores, rows):
-        is_own_class = self.data.y[rows, None] == self._all
+        is_own_class = self.data.y[rows, None] == self._class_numbers
         if scores is None:
             return np.zeros(is_own_class.shape), is_own_class
         F = scores[rows]
-        return np.subtract(
-            F, F[is_own_class][:, None], out=F if F.base is None else None
-        ), is_own_class
+        own_score = F[is_own_class][:, None]
+        # Without a copy if F is not a view of the scores.
+        return np.subtract(F, own_score, out=F if F.base is None else None), is_own_class
 
     def _store(self, rows, u, is_own_class):
         """Store the gradient of rows, given their weights, which are 0 for the true class and are overwritten."""
@@ -93,10 +93,11 @@ class PairwiseBlocks(Blocks):
         u[is_own_class] = sums
         self._scatter(self.gradient, rows, u)
 
-    def _lay_out(self, sides, scale, added):
-        """Fill in factors exp(w_r - w_c) of an update without another table, for both ``sides`` (K,) of a learner."""
-        K = len(self._all)
-        for to, w in zip(self._factors, sides, strict=False):
-            np.multiply.outer(exp(-w), exp(w) * scale, out=to[:, :K], casting="same_kind")
+    def _fill_factors(self, plus, minus, scale, added):
+        """Fill in factors exp(w_r - w_c) of an update without another table; w is ``plus`` or ``minus`` (K,)."""
+        K = self.data.n_classes
+        for side, w in enumerate((plus, minus)):
+            out = self._factors[side, :, :K]
+            np.multiply.outer(exp(-w), exp(w) * scale, out=out, casting="same_kind")
         self._factors[2, :, :K] = added
-        self._factors[:, self._all, self._all] = 0
+        self._factors[:, self._class_numbers, self._class_numbers] = 0

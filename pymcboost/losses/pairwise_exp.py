@@ -17,14 +17,14 @@ class PairwiseExp(Pairwise):
     link = "softmax2"
 
     def terms(self, minus, weight, limit, smallest, out=None):
-        """See `Pairwise.terms`."""
+        """Replace margins -rho by their losses, and write weights u to ``out``; see `Pairwise.terms`."""
         exp(np.minimum(minus, limit, out=minus), out=minus)
         minus *= weight
         if out is not None:
             np.add(minus, smallest, out=out, casting="same_kind")
 
     def blocks(self, data, n_threads=1):
-        """See `Pairwise.blocks`."""
+        """Apply the loss in blocks of classes."""
         return ExpBlocks(data, n_threads)
 
 
@@ -59,10 +59,10 @@ class ExpBlocks(PairwiseBlocks):
         total = 0.0
         for rows, minus_rho, is_own_class in self._margins(scores):
             minus_rho[is_own_class] = -np.inf
-            here = minus_rho.max(initial=-np.inf)
-            if here > top:
-                total *= exp(top - here) if total else 0.0
-                top = here
+            largest = minus_rho.max(initial=-np.inf)
+            if largest > top:
+                total *= exp(top - largest) if total else 0.0
+                top = largest
             minus_rho -= top
             exp(minus_rho, out=minus_rho)
             minus_rho *= weight[rows]
@@ -75,6 +75,7 @@ class ExpBlocks(PairwiseBlocks):
         return float(np.add.reduce(table, axis=None))  # what the method sum calls
 
     def _rescale(self, log_scale):
+        """Set the scale of the weights, and the sum of the terms of the true classes in it."""
         self.log_scale = log_scale
         self.diagonal = self._total_weight * exp(min(-log_scale, 600.0))
 
@@ -82,7 +83,7 @@ class ExpBlocks(PairwiseBlocks):
         """K x K sums of u over the rows of each class with h = +1 and with h = -1: (2, K, K)."""
         out = self.column_sums(self.gradient, h[None, :])
         np.negative(out, out=out)
-        out.reshape(2, -1)[:, :: len(self._all) + 1] = 0.0
+        out.reshape(2, -1)[:, :: self.data.n_classes + 1] = 0.0  # the diagonals
         return out
 
     def tables_at(self, h, w):
@@ -117,13 +118,14 @@ class ExpBlocks(PairwiseBlocks):
     def _update_in_blocks(self, h, w, tables, minus):
         """Version of `update` without further tables: a factor is exp(w_r) exp(-w_c).
 
-        ``tables`` may be a folded table.
+        ``tables`` may be a folded table, see `solvers.large`.
         """
-        rows = np.zeros(len(w))
-        for table, of in zip(tables, (w, minus), strict=False):
-            rows += exp(-of) * np.einsum("cr,r->c", table, exp(of))
-        scale = self.mass / self._sum(rows)
-        self._lay_out((w, minus), scale, -SMALLEST)
+        mass_by_class = np.zeros(len(w))
+        # A folded table has both sides in one.
+        for table, step in zip(tables, (w, minus), strict=False):
+            mass_by_class += exp(-step) * np.einsum("cr,r->c", table, exp(step))
+        scale = self.mass / self._sum(mass_by_class)
+        self._fill_factors(w, minus, scale, added=-SMALLEST)
         _weights.exp_update(
             self.gradient,
             h,

@@ -24,31 +24,34 @@ def _logs(q):
 
     q : at most 16 columns up to 10^38, so that no product of eight overflows
     """
+    # Two columns a and b become one: (1 + a) (1 + b) = 1 + ((1 + a) b + a).
     while q.shape[1] > 2:
         n = q.shape[1] // 2
-        both = 1 + q[:, :n]
-        both *= q[:, n:]
-        both += q[:, :n]
-        q = both
+        a = q[:, :n]
+        combined = 1 + a
+        combined *= q[:, n:]
+        combined += a
+        q = combined
+    # log(1 + q), plus what is lost by rounding 1 + q.
     one_plus_q = 1 + q
-    rounded = q - (one_plus_q - 1)
-    rounded /= one_plus_q
-    rounded += log(one_plus_q)
-    return rounded
+    logs = q - (one_plus_q - 1)
+    logs /= one_plus_q
+    logs += log(one_plus_q)
+    return logs
 
 
 class PairwiseLog(Pairwise):
     """Logistic loss: sum over r other than y of log(1 + exp(-rho_r))."""
 
     def terms(self, minus, weight, limit, smallest, out=None):
-        """See `Pairwise.terms`."""
+        """Replace margins -rho by their losses, and write weights u to ``out``; see `Pairwise.terms`."""
         value = np.logaddexp(0.0, minus)
         if out is not None:
             np.multiply(weight, np.exp(minus - value), out=out, casting="same_kind")
         np.multiply(weight, value, out=minus)
 
     def blocks(self, data, n_threads=1):
-        """See `Pairwise.blocks`."""
+        """Apply the loss in blocks of classes."""
         return LogBlocks(data, n_threads)
 
 
@@ -61,10 +64,11 @@ class LogBlocks(PairwiseBlocks):
     def __init__(self, data, n_threads):
         super().__init__(data, n_threads)
         self.odds = data.gradient_buffer()
-        self.rows_together = PASS_ROWS if self.large else self.rows_together
-        self._partial = (
-            None if self.large else np.zeros((len(self._classes), data.n_blocks, 4, data.lanes))
-        )
+        self._partial = None
+        if self.large:
+            self.rows_together = PASS_ROWS
+        else:
+            self._partial = np.zeros((len(self._classes), data.n_blocks, 4, data.lanes))
         # Positions of every row's true class in the flattened gradient.
         rows = np.arange(data.n_rows)
         block, lane = np.divmod(data.y.astype(np.int64), data.lanes)
@@ -109,52 +113,54 @@ class LogBlocks(PairwiseBlocks):
         return out
 
     def tables_at(self, h, w):
-        """`update` needs no tables."""
+        """Return None, because `update` needs no tables."""
         return None
 
     def value_and_slopes(self, h, w):
         """Loss at F + h w, and its derivatives with respect to w (K,), from one pass without a table of pairs."""
         value = 0.0
         slopes = 0.0
-        # Columns of padding may have any factor, as their odds are 0.
-        sides = np.zeros((2, self.odds.shape[0] * self.odds.shape[2]))
-        sides[:, : len(w)] = exp(-w), exp(w)
+        # Factors of the odds where h = -1 and where h = +1. Columns of padding may have any factor, because their odds
+        # are 0.
+        factors = np.zeros((2, self.odds.shape[0] * self.odds.shape[2]))
+        factors[0, : len(w)] = exp(-w)
+        factors[1, : len(w)] = exp(w)
         with ThreadPoolExecutor(self.n_threads) as pool:
             # `map` yields in the order of the slices, so the sums do not depend on the number of threads.
-            for part_value, part_slopes in pool.map(
-                partial(self._of_rows, h, sides), self.row_slices()
-            ):
+            parts = pool.map(partial(self._value_of_rows, h, factors), self.row_slices())
+            for part_value, part_slopes in parts:
                 value += part_value
                 slopes = slopes + part_slopes
         return value, slopes[: len(w)]
 
-    def _of_rows(self, h, sides, rows):
+    def _value_of_rows(self, h, factors, rows):
         """`value_and_slopes` for some rows, by whole blocks of columns."""
         y = self.data.y[rows]
         weight = self.data.weight[rows]
         _, _, lanes = self.odds.shape
-        to = (h[rows] > 0).astype(np.intp)
+        side = (h[rows] > 0).astype(np.intp)
         value = 0.0
-        slopes = np.empty(sides.shape[1])
+        slopes = np.empty(factors.shape[1])
         signed = weight * h[rows]
-        by_row = np.zeros(len(y))
-        own_factor = sides[1 - to, y][:, None]
+        sum_of_row = np.zeros(len(y))
+        own_factor = factors[1 - side, y][:, None]
         for b in range(len(self.odds)):
-            of = slice(b * lanes, (b + 1) * lanes)
-            q = np.take(sides[:, of], to, axis=0)
+            columns = slice(b * lanes, (b + 1) * lanes)
+            q = np.take(factors[:, columns], side, axis=0)
             q *= own_factor
             q *= self.odds[b, rows]
             value += float(np.einsum("i,ir->", weight, _logs(q)))
             q /= 1 + q
-            slopes[of] = np.einsum("i,ir->r", signed, q)
-            by_row += q.sum(axis=1)
-        return value, slopes - np.bincount(y, signed * by_row, minlength=len(slopes))
+            slopes[columns] = np.einsum("i,ir->r", signed, q)
+            sum_of_row += q.sum(axis=1)
+        return value, slopes - np.bincount(y, signed * sum_of_row, minlength=len(slopes))
 
     def update(self, h, w, tables):
         """Add h w to F (w: (K,), h: (m,) +-1; tables: not used)."""
-        plus = minus = None
         if self.large:
-            self._lay_out((w, -w), 1.0, SMALLEST)
+            plus = None
+            minus = None
+            self._fill_factors(w, -w, scale=1.0, added=SMALLEST)
         else:
             plus = exp(w[None, :] - w[:, None])
             minus = 1.0 / plus

@@ -16,9 +16,10 @@ WIDE_ROOM = 2.0**44
 ROW_ROOM = 2.0**30
 # With more scores than this, they are stored without many unused lanes.
 LARGE_SCORES = 1 << 20
-# Number of values that NumPy processes at once, so that they stay in the cache; and size of the leaf tables summed at
-# once.
-CHUNK, TABLES = 1 << 15, 1 << 17
+# Number of values that NumPy processes at once, so that they stay in the cache.
+CHUNK = 1 << 15
+# Size of the leaf tables that are summed at once.
+TABLES = 1 << 17
 # Number of rows that a thread sums at once if there is a single leaf.
 PIECE = 4096
 # Lanes of a block for many classes.
@@ -50,14 +51,14 @@ def scale_of(n_rows, total, largest):
 
 def _range_of(comm, array):
     """Smallest and largest number over all workers."""
-    ends = comm.maximum(
-        np.array([-array.min(initial=np.inf), array.max(initial=-np.inf)], dtype=np.float64)
-    )
+    smallest = array.min(initial=np.inf)
+    largest = array.max(initial=-np.inf)
+    ends = comm.maximum(np.array([-smallest, largest], dtype=np.float64))
     return -float(ends[0]), float(ends[1])
 
 
 def _rows_of_leaves(leaves, rows, leaf_start):
-    """Rows of these leaves, and the start of each leaf."""
+    """Rows of some of the leaves, and the start of each of these."""
     if len(leaves) == len(leaf_start) - 1:
         return rows, leaf_start
     count = np.diff(leaf_start)[leaves]
@@ -132,10 +133,10 @@ class Integers:
 
     def _largest(self, weight):
         """Upper bound of w |g| over the rows of all workers."""
-        heaviest = _range_of(self.data.comm, weight)[1]
-        return max(map(abs, _range_of(self.data.comm, self.gradient))) * (
-            heaviest if heaviest > 0 else 1.0
-        )
+        _, largest_weight = _range_of(self.data.comm, weight)
+        if not largest_weight > 0:
+            largest_weight = 1.0  # there are no weights: all are equal
+        return max(map(abs, _range_of(self.data.comm, self.gradient))) * largest_weight
 
 
 class Rows(Integers):
@@ -162,49 +163,50 @@ class Rows(Integers):
     def __init__(self, loss, data, n_threads):
         super().__init__(data, n_threads)
         self.loss = loss
-        self.link = loss.link
         self.shift_invariant = loss.shift_invariant
         self.curvature = None
         self.summed = True
         K = data.n_classes
         # Large data avoid many unused lanes. Rows of several blocks would not stay in the cache anyway.
-        compact = (
-            data.n_rows * self.width > LARGE_SCORES and self.blocks == 1 and 4 * K < 3 * self.width
-        )
-        compact = compact and not loss.spare_lane
-        self.F = data.zeros((data.n_rows, K if compact else self.width), np.float64)
-        self._weigh()
+        is_large = data.n_rows * self.width > LARGE_SCORES
+        wastes_lanes = self.blocks == 1 and 4 * K < 3 * self.width and not loss.spare_lane
+        width = K if is_large and wastes_lanes else self.width
+        self.F = data.zeros((data.n_rows, width), np.float64)
+        self._set_weights()
 
-    def _weigh(self):
+    def _set_weights(self):
+        """Set the weights, their largest value and total over all workers, and their integer unit."""
         data = self.data
-        n = self.data.total_rows
-        least, largest = _range_of(data.comm, data.weight)
-        self.uniform = least == largest
-        self.weight = data.weight[:0] if self.uniform else data.weight
-        self.largest = 1.0
-        self.total = float(n)
-        self.units = 1.0
+        smallest, largest = _range_of(data.comm, data.weight)
         self.bound_scale = data.bound_scale
-        if not self.uniform:
+        self.uniform = smallest == largest
+        if self.uniform:
+            self.weight = data.weight[:0]
+            self.largest = 1.0
+            self.total = float(data.total_rows)
+            self.units = 1.0
+        else:
+            self.weight = data.weight
             self.largest = largest
             self.total = float(data.comm.sum(data.weight.sum(keepdims=True))[0])
-            self.units = scale_of(n, self.total, largest)
+            self.units = scale_of(data.total_rows, self.total, largest)
 
     def least(self, weight):
         """Convert a minimum weight to integer units, so that rounding does not refuse a weight that is just allowed."""
-        room = WIDE_ROOM if is_wide(self.data.total_rows) else INTEGER_ROOM
-        return max(1, int(np.ceil(min(weight * self.units * (1 - 1e-9), room))))
+        limit = WIDE_ROOM if is_wide(self.data.total_rows) else INTEGER_ROOM
+        return max(1, int(np.ceil(min(weight * self.units * (1 - 1e-9), limit))))
 
     def start(self, scores=None):
         """Set the raw scores (m, K); zeros if None."""
         K = self.data.n_classes
         self.F[:, :K] = 0.0 if scores is None else scores
         self.F[:, K:] = UNUSED
-        self._sums = self.loss.follow(self, None, np.zeros(self.data.n_rows, dtype=np.int32))
+        no_leaf = np.zeros(self.data.n_rows, dtype=np.int32)
+        self._gradient_sizes = self.loss.follow(self, None, no_leaf)
 
     def add(self, value, leaf):
         """Add value[leaf] to F; value is (n_leaves, width)."""
-        self._sums = self.loss.follow(self, value, leaf)
+        self._gradient_sizes = self.loss.follow(self, value, leaf)
 
     def value(self):
         """Training loss: the weighted sum over the rows."""
@@ -213,7 +215,7 @@ class Rows(Integers):
 
     def integers(self, key=None):
         """Gradients and weights as integers (blocks, m, lanes); None if nothing is left to learn."""
-        return self.rounded(self, self._sums, self.unit())
+        return self.rounded(self, self._gradient_sizes, self.unit())
 
     def unit(self, times=1.0):
         """Unit of the sums of w |g|, for gradients up to ``times`` times the bound."""
@@ -232,28 +234,36 @@ class Rows(Integers):
         step = 1 + n // self.data.n_classes
         return (slice(begin, min(begin + step, m)) for begin in range(0, m, step))
 
-    def rounded(self, on, sums, unit):
-        """Gradients of ``on`` as integers; None if they are only rounding errors.
+    def rounded(self, target, sums, unit):
+        """Round gradients to integers; None if they are only rounding errors.
 
-        sums : sums of w |g| by lane in this unit, or None.
+        Parameters
+        ----------
+        target : Integers
+            Holds the gradients and takes the integers: these rows, or their `Directions`.
+        sums : ndarray or None
+            Sums of w |g| by lane in this unit, if they are known.
+        unit : float
         """
+        n_columns = target.n_columns
 
         def sizes(magic):
-            return _vector_loss.sizes(on.gradient, self.weight, on.lanes, magic, self.n_threads)[
-                : on.n_columns
-            ].copy()
+            sizes_of_lanes = _vector_loss.sizes(
+                target.gradient, self.weight, target.lanes, magic, self.n_threads
+            )
+            return sizes_of_lanes[:n_columns].copy()
 
-        sums = None if sums is None else sums[: on.n_columns].copy()
-        least = SMALLEST_GRADIENT * self.total
-        top, error = refined(self.data.comm, sizes, self.data.total_rows, unit, sums, least)
-        if not top > least:
+        sums = None if sums is None else sums[:n_columns].copy()
+        smallest = SMALLEST_GRADIENT * self.total
+        top, error = refined(self.data.comm, sizes, self.data.total_rows, unit, sums, smallest)
+        if not top > smallest:
             return None
-        scale = on._scale(self.weight, top + error)
+        scale = target._scale(self.weight, top + error)
         if self.uniform:
-            return on._quantise(self.weight, scale, self.units)
+            return target._quantise(self.weight, scale, self.units)
         # The norm of a vector whose entries add up to 0 is at most sqrt(2) times the bound.
         size = math.sqrt(2 if self.shift_invariant else self.data.n_classes) * self.bound()
-        return on._quantise(self.weight, scale, self.units, size, self.total)
+        return target._quantise(self.weight, scale, self.units, size, self.total)
 
     def directions(self, n_columns):
         """Gradients in ``n_columns`` random directions of the classes, used only to search splits."""
@@ -269,18 +279,16 @@ class Rows(Integers):
             )
 
         n = self.data.total_rows * self.width
-        top, _ = refined(
-            self.data.comm, squares, n, unit=unit_of(1.01 * self.largest * self.bound() ** 2, n)
-        )
-        return top / self.data.total_rows
+        unit = unit_of(1.01 * self.largest * self.bound() ** 2, n)
+        sum_of_squares, _ = refined(self.data.comm, squares, n, unit=unit)
+        return sum_of_squares / self.data.total_rows
 
     def variance(self):
         """Mean over the rows of w |g - mean g|^2."""
         rows = np.arange(self.data.n_rows, dtype=np.int32)
-        total = self.leaf_sums(rows, np.array([0, len(rows)]))[0, 0]
-        return max(
-            0.0, self.mean_square() - float(total @ total) / self.total / self.data.total_rows
-        )
+        g_sum = self.leaf_sums(rows, np.array([0, len(rows)]))[0, 0]
+        square_of_mean = float(g_sum @ g_sum) / self.total / self.data.total_rows
+        return max(0.0, self.mean_square() - square_of_mean)
 
     def leaf_steps(self, rows, leaf_start, full, l2=0.0):
         """Optimal steps (n_leaves, K) for the rows of the leaves, ``rows[leaf_start[j]:leaf_start[j + 1]]``."""
@@ -298,27 +306,36 @@ class Rows(Integers):
             step = self.leaf_steps(rows, leaf_start, full, l2)
             return _vector_loss.leaf_values(step, largest, rate, self.width, self.shift_invariant)
         count = leaf_start[1:] - leaf_start[:-1]
-        magic = np.full(
-            self.width, magic_of(self._unit_of_ones(self.loss.bound(self.data.n_classes), count))
-        )
+        unit = self._common_unit(self.loss.bound(self.data.n_classes), count)
+        magic = np.full(self.width, magic_of(unit))
         step_options = self.data.n_classes, SMALL_BITS, l2, largest, rate
-        value, again = self._values_in_unit(rows, leaf_start, magic, step_options, kept)
-        if len(again):
-            sums = self._in_own_units(
-                self.gradient, *_rows_of_leaves(again, rows, leaf_start), count[again]
+        value, small = self._values_in_unit(rows, leaf_start, magic, step_options, kept)
+        if len(small):
+            rows_of_small, start_of_small = _rows_of_leaves(small, rows, leaf_start)
+            sums = self._sums_in_own_units(
+                self.gradient, rows_of_small, start_of_small, count[small]
             )
             if kept is not None:
-                kept[again, :, : sums.shape[2]] = sums
+                kept[small, :, : sums.shape[2]] = sums
             step = self.loss.steps_of(sums, l2)
-            value[again] = _vector_loss.leaf_values(
+            value[small] = _vector_loss.leaf_values(
                 step, largest, rate, self.width, self.shift_invariant
             )
         return value
 
     def _values_in_unit(self, rows, leaf_start, magic, step_options, kept=None):
         """Leaf vectors from sums in the unit of ``magic``, and the leaves whose sums have too few bits in it."""
-        arguments = rows, leaf_start, magic, step_options, self.n_threads, kept
-        return _vector_loss.softmax_values(self.gradient, self.weight, self.lanes, *arguments)
+        return _vector_loss.softmax_values(
+            self.gradient,
+            self.weight,
+            self.lanes,
+            rows,
+            leaf_start,
+            magic,
+            step_options,
+            self.n_threads,
+            kept,
+        )
 
     def leaf_curvature(self, rows, leaf_start, l2=0.0):
         """Curvatures (n_leaves, K) that divide the diagonal steps."""
@@ -326,44 +343,45 @@ class Rows(Integers):
 
     def leaf_sums(self, rows, leaf_start):
         """Sums of g and of |g| (1 - |g|), softmax's p (1 - p), over the rows of every leaf: (n_leaves, 2, K)."""
-        return self._in_ones(self.gradient, rows, leaf_start)
+        return self._sums(self.gradient, rows, leaf_start)
 
     def curvature_sums(self, rows, leaf_start):
         """Sums of the curvature over the rows of every leaf: (n_leaves, K)."""
-        return self._in_ones(self.curvature, rows, leaf_start)[:, 0]
+        return self._sums(self.curvature, rows, leaf_start)[:, 0]
 
-    def _in_ones(self, of, rows, leaf_start):
+    # Sums of leaves are sums of integers, so that they depend neither on the order of the rows nor on the workers. A
+    # term is rounded to a unit, a power of two. The kernels get it as a "magic number", see `_kernels.exact.magic_of`.
+
+    def _sums(self, gradient, rows, leaf_start):
         """Sums like `leaf_sums`, for these gradients, over the rows of all workers.
 
-        Units follow from the bound of the gradients. If sums are small in these units, the leaf gets its own unit.
+        The unit follows from the bound of the gradients. A leaf with small sums gets a unit of its own.
         """
         count = self.data.comm.sum(leaf_start[1:] - leaf_start[:-1])
         bound = self.loss.bound(self.data.n_classes)
-        sums = None
-        again = np.arange(len(count))
-        if bound is not None:
-            sums, again = self._in_unit(
-                of, rows, leaf_start, magic=magic_of(self._unit_of_ones(bound, count)), count=count
+        if bound is None:
+            return self._sums_in_own_units(gradient, rows, leaf_start, count)
+        magic = magic_of(self._common_unit(bound, count))
+        sums, small = self._sums_in_unit(gradient, rows, leaf_start, magic=magic, count=count)
+        if len(small):
+            rows_of_small, start_of_small = _rows_of_leaves(small, rows, leaf_start)
+            sums[small] = self._sums_in_own_units(
+                gradient, rows_of_small, start_of_small, count[small]
             )
-        if len(again):
-            sums_in_own_units = self._in_own_units(
-                of, *_rows_of_leaves(again, rows, leaf_start), count[again]
-            )
-            if sums is None:
-                return sums_in_own_units
-            sums[again] = sums_in_own_units
         return sums
 
-    def _unit_of_ones(self, bound, count):
+    def _common_unit(self, bound, count):
         """Common unit of the sums of all leaves, for gradients up to ``bound``."""
         return unit_of(1.001 * bound * self.largest, int(count.max()))
 
-    def _in_own_units(self, of, rows, leaf_start, count):
-        magic = magic_of(units_of(1.001 * self._bounds(of, rows, leaf_start), count[:, None]))
-        sums = self.data.comm.sum(self._in_units(of, rows, leaf_start, magic))
+    def _sums_in_own_units(self, gradient, rows, leaf_start, count):
+        """Sums of leaves, each in units that follow from the gradients in the leaf."""
+        bounds = self._bounds(gradient, rows, leaf_start)
+        magic = magic_of(units_of(1.001 * bounds, count[:, None]))
+        sums = self.data.comm.sum(self._integer_sums(gradient, rows, leaf_start, magic))
         return _vector_loss.in_ones(sums, magic, self.data.n_classes, count)[0]
 
-    def _in_unit(self, of, rows, leaf_start, magic, count):
+    def _sums_in_unit(self, gradient, rows, leaf_start, magic, count):
         """Sums of all leaves in a single unit, and the leaves whose sums are small in it.
 
         With many classes, a few leaves are summed at a time, so that they stay in the cache.
@@ -373,26 +391,27 @@ class Rows(Integers):
         comm = self.data.comm
         step = n if comm.size > 1 else 1 + TABLES // self.width
         if step >= n:
-            magic = np.full((n, self.width), magic)
-            return _vector_loss.in_ones(
-                comm.sum(self._in_units(of, rows, leaf_start, magic)), magic, K, count << SMALL_BITS
-            )
+            magics = np.full((n, self.width), magic)
+            sums = comm.sum(self._integer_sums(gradient, rows, leaf_start, magics))
+            return _vector_loss.in_ones(sums, magics, K, count << SMALL_BITS)
         sums_of_leaves = np.empty((n, 2, K))
-        again = []
+        small_leaves = []
         for begin in range(0, n, step):
-            part = slice(begin, min(begin + step, n))
-            magics = np.full((part.stop - begin, self.width), magic)
-            sums = self._in_units(of, rows, leaf_start[begin : part.stop + 1], magic=magics)
-            sums_of_leaves[part], small = _vector_loss.in_ones(
-                sums, magics, K, count[part] << SMALL_BITS
+            leaves = slice(begin, min(begin + step, n))
+            magics = np.full((leaves.stop - begin, self.width), magic)
+            starts = leaf_start[begin : leaves.stop + 1]
+            sums = self._integer_sums(gradient, rows, starts, magics)
+            sums_of_leaves[leaves], small = _vector_loss.in_ones(
+                sums, magics, K, count[leaves] << SMALL_BITS
             )
-            again.append(begin + small)
-        return sums_of_leaves, np.concatenate(again)
+            small_leaves.append(begin + small)
+        return sums_of_leaves, np.concatenate(small_leaves)
 
-    def _in_units(self, of, rows, leaf_start, magic):
+    def _integer_sums(self, gradient, rows, leaf_start, magic):
+        """Sums over this worker's rows of every leaf, as integers in the units of ``magic`` (n_leaves, width)."""
         if len(magic) > 1:
             return _vector_loss.leaf_sums(
-                of, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads
+                gradient, self.weight, self.lanes, rows, leaf_start, magic, self.n_threads
             )
         # One thread sums a leaf. A single leaf is divided into pieces, so that several threads can work; sums of
         # integers are exact.
@@ -400,24 +419,23 @@ class Rows(Integers):
         start = np.append(np.arange(begin, max(begin + 1, end), PIECE), end)
         magic = np.repeat(magic, len(start) - 1, axis=0)
         sums = _vector_loss.leaf_sums(
-            of, self.weight, self.lanes, rows, start, magic, self.n_threads
+            gradient, self.weight, self.lanes, rows, start, magic, self.n_threads
         )
         return sums.sum(axis=0, keepdims=True)
 
-    def _bounds(self, of, rows, leaf_start):
+    def _bounds(self, gradient, rows, leaf_start):
         """Bounds of w |g| in every leaf, independent of how rows are divided among workers: (n_leaves, width)."""
         bounds = self.data.comm.maximum(
-            _vector_loss.leaf_bounds(of, self.lanes, rows, leaf_start, self.n_threads)
+            _vector_loss.leaf_bounds(gradient, self.lanes, rows, leaf_start, self.n_threads)
         )
-        return bounds * self._heaviest(rows, leaf_start)
+        return bounds * self._largest_weights(rows, leaf_start)
 
-    def _heaviest(self, rows, leaf_start):
+    def _largest_weights(self, rows, leaf_start):
         """Largest weight in every leaf, over the rows of all workers: (n_leaves, 1)."""
-        if not self.uniform:
-            return self.data.comm.maximum(_vector_loss.leaf_weights(self.weight, rows, leaf_start))[
-                :, None
-            ]
-        return np.ones((len(leaf_start) - 1, 1))
+        if self.uniform:
+            return np.ones((len(leaf_start) - 1, 1))
+        weights = _vector_loss.leaf_weights(self.weight, rows, leaf_start)
+        return self.data.comm.maximum(weights)[:, None]
 
     def leaf_newton(self, rows, leaf_start):
         """Yield softmax's gradient (K,) and Hessian (K, K) of every leaf, for a vector added to all of its scores."""
@@ -443,8 +461,8 @@ class Rows(Integers):
                     sums[j],
                 )
             for table, unit in zip(comm.sum(sums), units, strict=True):
-                ones = table * unit
-                yield ones[K, :K], ones[:K, :K]
+                g_and_H = table * unit
+                yield g_and_H[K, :K], g_and_H[:K, :K]
 
     def newton_steps(self, rows, leaf_start, l2=0.0):
         """Newton steps of the leaves with the full Hessian and a ridge; worker 0 computes them, as CPUs may differ."""
@@ -459,10 +477,10 @@ class Rows(Integers):
 class Directions(Integers):
     """Gradients of a loss in a few random directions of the classes, drawn again for every tree.
 
-    A direction has a sign for each class, + for a random half of them; the gradient of a row in it is the signed sum
-    over the classes. If the gradients of a row have the sum 0, there are as many signs + as -, because a direction with
-    a single sign would be empty. If the loss changes with a shift of all scores, each sign is drawn independently. See
-    Iosipoi and Vakhrushev, "SketchBoost: fast gradient boosted decision tree for multioutput problems", NeurIPS 2022.
+    A direction has a sign for each class; the gradient of a row in it is the signed sum over the classes. If the
+    gradients of a row have the sum 0, there are as many signs + as -, because a direction with a single sign would be
+    empty. If the loss changes with a shift of all scores, each sign is drawn independently. See Iosipoi and Vakhrushev,
+    "SketchBoost: fast gradient boosted decision tree for multioutput problems", NeurIPS 2022.
 
     Parameters
     ----------
@@ -475,7 +493,7 @@ class Directions(Integers):
         self.loss = loss
 
     def integers(self, key):
-        """See `Rows.integers`; in the directions of this key."""
+        """Gradients in the directions of this key and weights as integers; None if nothing is left to learn."""
         loss = self.loss
         signs = self.draw(key)
         unit = self.unit(signs)
@@ -492,9 +510,8 @@ class Directions(Integers):
 
     def unit(self, signs):
         """Unit of the sums of w |g| in these directions."""
-        sign = (
-            signs[0, 0] if self.n_columns <= self.lanes else np.abs(signs).max()
-        )  # all signs in one block have the same size
+        # All signs in one block have the same size.
+        sign = signs[0, 0] if self.n_columns <= self.lanes else np.abs(signs).max()
         return self.loss.unit(self.data.n_classes * abs(float(sign)))
 
     def draw(self, key):
@@ -504,10 +521,13 @@ class Directions(Integers):
         """
         K = self.data.n_classes
         n = self.n_columns
-        draw = _vector_loss.half_signs if self.loss.shift_invariant else _vector_loss.any_signs
-        signs = draw(key, K, n, self.width)
+        draw_signs = (
+            _vector_loss.half_signs if self.loss.shift_invariant else _vector_loss.any_signs
+        )
+        signs = draw_signs(key, K, n, self.width)
         if n > self.lanes:
             block = np.arange(n) // self.lanes
             size = np.sqrt(n / np.bincount(block)[block], dtype=np.float32)
-            signs[:, :n] *= size * (block == _vector_loss.blocks_of(key, K, n, self.lanes)[:, None])
+            block_of_class = _vector_loss.blocks_of(key, K, n, self.lanes)
+            signs[:, :n] *= size * (block == block_of_class[:, None])
         return signs

@@ -13,14 +13,15 @@ class Softmax(Loss):
     """Multinomial log-likelihood; its negative gradient is [r = y] - p_r, its curvature p_r (1 - p_r)."""
 
     steps_of_sums = True
+    keeps_curvature = False
 
     def value(self, F, y):
-        """See `Loss.value`."""
+        """Loss of every row (m,), without weights."""
         top = F.max(axis=1)
         return top + np.log(np.exp(F - top[:, None]).sum(axis=1)) - F[np.arange(len(y)), y]
 
     def gradient(self, F, y):
-        """See `Loss.gradient`."""
+        """Negative gradients of the rows (m, K), computed by the kernel of the training."""
         m, K = F.shape
         lanes, _, width = row_layout(K)
         padded = aligned_zeros((m, width), np.float64)
@@ -35,10 +36,8 @@ class Softmax(Loss):
         )
         return gradient[:, :K]
 
-    keeps_curvature = False
-
     def follow(self, rows, value, leaf):
-        """See `Loss.follow`."""
+        """Add value[leaf] to ``rows.F`` and update ``rows.gradient``, in one pass; see `Loss.follow`."""
         return _vector_loss.gradient(
             rows.F,
             value,
@@ -54,12 +53,12 @@ class Softmax(Loss):
         )
 
     def curvature(self, F, y):
-        """See `Loss.curvature`."""
+        """Diagonal second derivatives (m, K), from the magnitudes of the gradient."""
         size = np.abs(self.gradient(F, y))
         return size * (1 - size)
 
     def leaf_steps(self, rows, leaf_rows, leaf_start, full, l2=0.0):
-        """See `Loss.leaf_steps`; ``full``: Newton steps with the whole Hessian."""
+        """Newton steps (n_leaves, K): diagonal ones, or with the whole Hessian if ``full``."""
         if full:
             return rows.newton_steps(leaf_rows, leaf_start, l2)
         return self.steps_of(rows.leaf_sums(leaf_rows, leaf_start), l2)
@@ -75,5 +74,5 @@ class Softmax(Loss):
         return np.divide(step, size)
 
     def bound(self, n_classes):
-        """See `Loss.bound`."""
+        """Bound on the entries of gradients."""
         return 1.0

@@ -36,7 +36,7 @@ class Units:
     def __init__(self, loss, bound, n_columns, n=2):
         self._loss = loss
         self._comm = loss.data.comm
-        self._by = math.ldexp(1.0, SUM_BITS - math.frexp(bound)[1])
+        self._units_per_one = math.ldexp(1.0, SUM_BITS - math.frexp(bound)[1])
         n_blocks, _, lanes = loss.gradient.shape
         self._partial = np.zeros(
             (len(loss.column_sums.classes), n_blocks, n, lanes), dtype=np.int64
@@ -46,45 +46,45 @@ class Units:
     def of_columns(self, h):
         """Sums of the gradient's columns: see `losses.blocks.ColumnSums`."""
         loss = self._loss
-        rows = self._loss.column_sums
+        chunks = loss.column_sums
         _weights.column_units(
             loss.gradient,
             h,
-            rows.starts,
-            rows.classes,
-            self._by,
+            chunks.starts,
+            chunks.classes,
+            self._units_per_one,
             self._partial,
             self._sums,
             loss.n_threads,
         )
-        return self._of_all()
+        return self._sum_over_workers()
 
     def of_trial(self, h, factor, scratch):
         """Result of `_kernels.pairwise_weights.log_sums`: (4, K, K)."""
         loss = self._loss
-        rows = self._loss.column_sums
+        chunks = loss.column_sums
         _weights.log_units(
             loss.odds,
             h,
             loss.data.weight,
-            rows.starts,
-            rows.classes,
+            chunks.starts,
+            chunks.classes,
             factor,
             1.0 / factor,
             scratch,
-            self._by,
+            self._units_per_one,
             self._partial,
             self._sums,
             loss.n_threads,
         )
-        return _without_own(self._of_all())
+        return _without_own(self._sum_over_workers())
 
     def of_weights(self, h):
         """K x K sums of u over the rows of each class with h = +1 and with h = -1: (2, K, K)."""
         return _without_own(0.0 - self.of_columns(h[None, :]))
 
-    def _of_all(self):
-        return self._comm.sum(self._sums).astype(np.float64) / self._by
+    def _sum_over_workers(self):
+        return self._comm.sum(self._sums).astype(np.float64) / self._units_per_one
 
 
 def _without_own(tables):
@@ -104,10 +104,11 @@ class SummedExp(ExpBlocks):
         self._units = Units(self, 1.01 * self.mass, data.n_classes)
 
     def side_tables(self, h):
-        """See `ExpBlocks`."""
+        """K x K sums of u over the rows of each class with h = +1 and with h = -1: (2, K, K)."""
         return self._units.of_weights(h)
 
     def _total(self, scores):
+        """Largest -rho, and the sum of the weights divided by its exponential."""
         comm = self.data.comm
         largest = self.data.weight_ends[1]
         K = self.data.n_classes
@@ -146,7 +147,7 @@ class SummedLog(LogBlocks):
         self._every_row = np.ones(data.n_rows, dtype=np.int8)
 
     def trial_tables(self, h, w):
-        """See `LogBlocks`."""
+        """First and second derivatives for each class pair and side of h at F + h w: (4, K, K)."""
         return self._trials.of_trial(h, exp(w[None, :] - w[:, None]), self._factors)
 
     def _mass(self):

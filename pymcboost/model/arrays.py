@@ -56,15 +56,16 @@ def finite(name, values, shape):
     with np.errstate(over="ignore"):
         values = np.ascontiguousarray(values, dtype=np.float32).reshape(shape)
     flat = values.reshape(-1)
-    negative_zeros = False
+    has_negative_zeros = False
     # In parts, and copied only if necessary, because leaves of many classes take gigabytes.
-    for part in (flat[begin : begin + PART] for begin in range(0, flat.size, PART)):
+    for begin in range(0, flat.size, PART):
+        part = flat[begin : begin + PART]
         if not np.isfinite(part).all():
             raise ValueError(
                 f"{name} contains a number that is not finite as float32 (magnitude up to 3.4e38)"
             )
-        negative_zeros = negative_zeros or bool((part.view(np.int32) == NEGATIVE_ZERO).any())
-    return values + np.float32(0) if negative_zeros else values
+        has_negative_zeros = has_negative_zeros or (part.view(np.int32) == NEGATIVE_ZERO).any()
+    return values + np.float32(0) if has_negative_zeros else values
 
 
 def covers(values, n):
@@ -99,16 +100,16 @@ def running_sums(counts):
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 
-def check_rounds(n, there_are, noun="round"):
+def check_rounds(n, n_rounds, noun="round"):
     """Refuse to keep the first ``n`` rounds if there are fewer."""
-    if not 0 <= n <= there_are:
+    if not 0 <= n <= n_rounds:
         raise ValueError(
-            f"cannot keep {n} of {counted(there_are, noun)}; give a number from 0 to {there_are}"
+            f"cannot keep {n} of {counted(n_rounds, noun)}; give a number from 0 to {n_rounds}"
         )
 
 
 def is_number(value):
     """Whether a value is a real number, including arrays with no dimensions."""
-    return isinstance(value, Real) or (
-        getattr(value, "shape", None) == () and np.asarray(value).dtype.kind in "biuf"
-    )
+    if isinstance(value, Real):
+        return True
+    return getattr(value, "shape", None) == () and np.asarray(value).dtype.kind in "biuf"

@@ -13,32 +13,32 @@ from pymcboost.model.trees import Trees
 class _Builder:
     """Base of builders: weak learners so far, in arrays that double when full."""
 
+    # Categorical features, if there are any.
+    categories = None
+
     def __init__(self, n_classes, n_features):
-        self.n_classes, self.n_features = int(n_classes), int(n_features)
+        self.n_classes = int(n_classes)
+        self.n_features = int(n_features)
         self.bias = np.zeros(self.n_classes, dtype=np.float32)
         self._n = 0
 
     def __len__(self):
         return self._n
 
-    def _room(self, name, n):
+    def _grow(self, name, n):
+        """Give the array with this name room for n rows."""
         array = getattr(self, name)
         if array is not None:
             setattr(self, name, roomy(array, n))
 
-    # Categorical features, if there are any.
-    categories = None
-
     def packed(self, feature, nan_left, codes):
         """Bit sets of the codes that splits send left, by split number, as `add_tree` needs them."""
-        return (
-            {
-                j: self.categories.packed(feature[j], codes_left, nan_left[j])
-                for j, codes_left in codes.items()
-            }
-            if codes
-            else {}
-        )
+        if not codes:
+            return {}
+        return {
+            j: self.categories.packed(feature[j], codes_left, nan_left[j])
+            for j, codes_left in codes.items()
+        }
 
     def freeze(self):
         """Return the model so far as read-only copies; the builder can continue to grow.
@@ -96,7 +96,7 @@ class EnsembleBuilder(_Builder):
         n = self._n
         if n == len(self._feature):
             for name in ("_feature", "_threshold", "_nan_left", "_right", "_left"):
-                self._room(name, n + 1)
+                self._grow(name, n + 1)
         self._feature[n] = feature
         self._threshold[n] = threshold
         self._nan_left[n] = nan_left
@@ -109,13 +109,13 @@ class EnsembleBuilder(_Builder):
 
     def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
         """Add a tree with one split and one value per class in its leaves as a stump; see `TreesBuilder.add_tree`."""
-        low, high = np.asarray(leaf)
+        left_value, right_value = np.asarray(leaf)
         self.add_stump(
             feature[0],
             threshold[0],
             nan_left[0],
-            right=high,
-            left=None if np.array_equal(low, -high) else low,
+            right=right_value,
+            left=None if np.array_equal(left_value, -right_value) else left_value,
         )
 
     def extend(self, stumps):
@@ -147,7 +147,7 @@ class EnsembleBuilder(_Builder):
         self._n = n
 
     def end_round(self):
-        """Does nothing, because each stump is a round; for compatibility with `TreesBuilder`."""
+        """Do nothing, because each stump is a round; for compatibility with `TreesBuilder`."""
 
 
 class TreesBuilder(_Builder):
@@ -157,15 +157,15 @@ class TreesBuilder(_Builder):
     ----------
     n_classes, n_features : int
     vector : bool, default=False
-        Leaves have a value for each class; otherwise one value for the class of the tree.
+        Whether leaves have a value for each class; otherwise they have one value for the class of the tree.
     code : ndarray (P, n_classes), optional
-        Trees are of columns, see `Trees`.
+        Output code; trees then belong to its columns, see `Trees`.
     decoder : {"linear", "hamming", "exp"}, default="linear"
     categories : Categories, optional
     entries : bool, default=False
-        Leaves store only class values that are not 0.
+        Whether leaves store only class values that are not 0, see `LeafEntries`.
     shared : bool, default=False
-        Beside entries, leaves have a number for all classes.
+        Whether leaves also store a number for all classes without an entry.
     """
 
     def __init__(
@@ -180,12 +180,6 @@ class TreesBuilder(_Builder):
         shared=False,
     ):
         super().__init__(n_classes, n_features)
-        self._entries = GrowingEntries(self.n_classes, shared) if entries else None
-        self.categories = categories
-        self._subset = None if categories is None else np.empty(64, dtype=np.int64)
-        # bits of every set, and the number of sets before each tree
-        self._sets = []
-        self._first_set = [0]
         self.decoder = decoder
         self.code = None if code is None else np.array(code, dtype=np.float32)
         self.vector = bool(vector)
@@ -195,11 +189,21 @@ class TreesBuilder(_Builder):
         self._threshold = np.empty(64, dtype=np.float32)
         self._nan_left = np.empty(64, dtype=bool)
         self._right = np.empty(64, dtype=np.int64)
-        self._leaf = np.empty(
-            (64, 0 if entries else self.n_classes) if vector else 64, dtype=np.float32
-        )
         self._cls = np.empty(16, dtype=np.int64)
         self._base = np.empty(16, dtype=np.int64)
+        # Leaf values: numbers or vectors, or entries in place of vectors.
+        self._entries = GrowingEntries(self.n_classes, shared) if entries else None
+        if not vector:
+            self._leaf = np.empty(64, dtype=np.float32)
+        elif entries:
+            self._leaf = np.empty((64, 0), dtype=np.float32)
+        else:
+            self._leaf = np.empty((64, self.n_classes), dtype=np.float32)
+        # Number of each split's set of categories, the bits of every set, and the number of sets before each tree.
+        self.categories = categories
+        self._subset = None if categories is None else np.empty(64, dtype=np.int64)
+        self._sets = []
+        self._first_set = [0]
 
     @property
     def n_rounds(self):
@@ -214,7 +218,7 @@ class TreesBuilder(_Builder):
     def reserve(self, n_leaves):
         """Reserve room for the values of ``n_leaves`` leaves, so that the array need not be copied as it grows."""
         if self._entries is None:
-            self._room("_leaf", n_leaves)
+            self._grow("_leaf", n_leaves)
 
     def add_tree(self, feature, threshold, nan_left, right, leaf, cls=-1, base=-1, sets=None):
         """Add a tree to the current round.
@@ -245,17 +249,21 @@ class TreesBuilder(_Builder):
         """Add the sets of the latest trees, keyed by the number of the split among all their splits."""
         if self._subset is None:
             return
-        places = np.array(sorted(sets), dtype=np.int64)
+        splits_on_sets = np.array(sorted(sets), dtype=np.int64)
         set_of_split = np.zeros(int(np.sum(n_splits)), dtype=np.int64)
-        set_of_split[places] = np.arange(1, len(places) + 1)
-        until = np.searchsorted(places, np.cumsum(n_splits))
-        self._add_sets(set_of_split, [sets[j] for j in places.tolist()], np.diff(until, prepend=0))
+        set_of_split[splits_on_sets] = np.arange(1, len(splits_on_sets) + 1)
+        ends_of_trees = np.searchsorted(splits_on_sets, np.cumsum(n_splits))
+        self._add_sets(
+            set_of_split,
+            [sets[j] for j in splits_on_sets.tolist()],
+            np.diff(ends_of_trees, prepend=0),
+        )
 
     def _add_sets(self, set_of_split, sets, counts):
         """Add the sets of the latest trees: ``set_of_split`` has the set's number per split; ``counts`` is by tree."""
         del self._sets[self._first_set[-1] :]
         end = int(self._offset[self._n])
-        self._room("_subset", end)
+        self._grow("_subset", end)
         self._subset[end - len(set_of_split) : end] = np.where(
             set_of_split > 0, set_of_split + len(self._sets), 0
         )
@@ -290,16 +298,16 @@ class TreesBuilder(_Builder):
             self._add_numbered(sets, n_splits)
 
     def _append(self, n, end, ends, feature, threshold, nan_left, right, leaf, cls, base):
-        """Append n trees; ``ends`` are the ends of their splits, the last of which is ``end``."""
+        """Append n trees; ``ends`` are the ends of their splits, and ``end`` is the last one."""
         t = self._n
         begin = int(self._offset[self._n])
         # A single test, because usually there is room: eight calls would take a tenth of a small round.
         if end > len(self._feature) or end + t + n > len(self._leaf) or t + n >= len(self._cls):
             for name in ("_feature", "_threshold", "_nan_left", "_right"):
-                self._room(name, end)
-            self._room("_leaf", end + t + n)
+                self._grow(name, end)
+            self._grow("_leaf", end + t + n)
             for name in ("_cls", "_base", "_offset"):
-                self._room(name, t + n + 1)
+                self._grow(name, t + n + 1)
         splits = slice(begin, end)
         trees = slice(t, t + n)
         self._feature[splits] = feature
@@ -328,8 +336,7 @@ class TreesBuilder(_Builder):
         """Add all trees of a frozen list with their rounds; their code, if any, replaces the current one."""
         if trees.code is not None:
             self.code = np.array(trees.code, dtype=np.float32)
-        first = self._n
-        none = -1
+        n_before = self._n
         if (trees.subset is None) != (self._subset is None):
             raise ValueError(
                 "the existing rounds and the new ones disagree on which features are "
@@ -342,16 +349,16 @@ class TreesBuilder(_Builder):
             trees.nan_left,
             trees.right,
             trees.leaf,
-            none if trees.cls is None else trees.cls,
-            none if trees.base is None else trees.base,
+            -1 if trees.cls is None else trees.cls,
+            -1 if trees.base is None else trees.base,
         )
         if self._subset is not None:
             start = trees.subset_start
-            ends = trees.offset
-            counts = np.diff(np.concatenate(([0], np.cumsum(trees.subset > 0)))[ends])
             sets = [trees.subset_bits[a:b] for a, b in zip(start, start[1:], strict=False)]
+            sets_before_split = np.concatenate(([0], np.cumsum(trees.subset > 0)))
+            counts = np.diff(sets_before_split[trees.offset])
             self._add_sets(trees.subset, sets, counts)
-        self._rounds += (first + trees.rounds[1:]).tolist()
+        self._rounds += (n_before + trees.rounds[1:]).tolist()
 
     def tail(self, start):
         """Return the trees from number ``start`` on as views, which the next call of `add_tree` may invalidate.
@@ -390,12 +397,13 @@ class TreesBuilder(_Builder):
         """Sets of the trees from number ``start`` on, whose splits are ``begin`` to ``end``."""
         if self._subset is None:
             return None, None, None, None
-        first = self._first_set[start]
-        sets = self._sets[first : self._first_set[self._n]]
+        first_set = self._first_set[start]
+        sets = self._sets[first_set : self._first_set[self._n]]
         set_of_split = self._subset[begin:end]
+        subset = np.where(set_of_split > 0, set_of_split - first_set, 0)
         starts = np.concatenate(([0], np.cumsum([len(bits) for bits in sets]))).astype(np.int64)
         bits = np.concatenate([np.zeros(0, dtype=np.uint8), *sets])
-        return np.where(set_of_split > 0, set_of_split - first, 0), starts, bits, self.categories
+        return subset, starts, bits, self.categories
 
     def rounds(self):
         """Yield models that add up to the current one: its rounds that have trees."""

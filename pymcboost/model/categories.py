@@ -13,10 +13,11 @@ from pymcboost.model.columns import names_of
 MOST_LEVELS = 65535
 LONGEST_NAME = 4096
 DENSE = "categorical features must be columns of dense arrays or data frames; give X.toarray()"
+# How the types of categorical columns and of text columns start, in pandas, polars and pyarrow.
 TYPES = ("category", "categorical", "enum", "dictionary")
+TEXTS = ("object", "str", "string", "utf8", "large_string", "string_view")
 # Whole numbers written with a decimal point.
 WHOLE = re.compile(r"([+-]?\d+)\.0+")
-TEXTS = ("object", "str", "string", "utf8", "large_string", "string_view")
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,25 +50,24 @@ class Categories:
 
     def shown(self, feature, bits):
         """Levels of a set: their names, or their codes if they have no names."""
-        place = int(np.searchsorted(self.feature, feature))
-        names = self.names[place]
-        codes = np.flatnonzero(np.unpackbits(bits, bitorder="little")[: self.levels[place]])
+        index = int(np.searchsorted(self.feature, feature))
+        names = self.names[index]
+        codes = np.flatnonzero(np.unpackbits(bits, bitorder="little")[: self.levels[index]])
         return codes.tolist() if names is None else [names[code] for code in codes]
 
     def dump(self):
         """Description of each feature for JSON: the names of its levels, or their number."""
-        parts = zip(self.feature.tolist(), self.levels.tolist(), self.names, strict=True)
-        return [{"feature": j, "levels": n if names is None else names} for j, n, names in parts]
+        features = zip(self.feature.tolist(), self.levels.tolist(), self.names, strict=True)
+        return [{"feature": j, "levels": n if names is None else names} for j, n, names in features]
 
     def encoded(self, X):
         """Replace named categories in a data frame by codes (NaN for unknown ones); other inputs are unchanged."""
         if not is_frame(X):
             return X
-        places = enumerate(self.feature.tolist())
         codes = {
-            j: self.codes_of(place, column_of(X, j))
-            for place, j in places
-            if self.names[place] is not None
+            j: self.codes_of(index, column_of(X, j))
+            for index, j in enumerate(self.feature.tolist())
+            if self.names[index] is not None
         }
         return with_columns(X, codes) if codes else X
 
@@ -76,31 +76,30 @@ class Categories:
         if hasattr(X, "tocsr"):
             raise ValueError(DENSE)
         for j, n in zip(self.feature.tolist(), self.levels.tolist(), strict=True):
-            other = ~((X[:, j] >= 0) & (X[:, j] < n) & (X[:, j] == np.floor(X[:, j]))) & ~np.isnan(
-                X[:, j]
-            )
-            if other.any():
+            column = X[:, j]
+            is_code = (column >= 0) & (column < n) & (column == np.floor(column))
+            is_invalid = ~is_code & ~np.isnan(column)
+            if is_invalid.any():
                 X = X.copy()
-                X[other, j] = np.nan
+                X[is_invalid, j] = np.nan
         return X
 
     def of(self, used):
         """Keep only these features, numbered by their positions in ``used``."""
-        places = [i for i, j in enumerate(self.feature.tolist()) if j in used]
-        names = tuple(self.names[i] for i in places)
-        return Categories(
-            np.searchsorted(used, self.feature[places]).astype(np.int64), self.levels[places], names
-        )
+        indices = [i for i, j in enumerate(self.feature.tolist()) if j in used]
+        feature = np.searchsorted(used, self.feature[indices]).astype(np.int64)
+        names = tuple(self.names[i] for i in indices)
+        return Categories(feature, self.levels[indices], names)
 
-    def codes_of(self, place, column):
-        """Codes of the values in a column, for categorical feature number ``place``: float32."""
-        if place not in self._codes:
-            self._codes[place] = {name: code for code, name in enumerate(self.names[place])}
-        place_of_value, texts = factors(column)
-        code_of_level = self._codes[place]
-        return np.array(
-            [*(code_of_level.get(text, np.nan) for text in texts), np.nan], dtype=np.float32
-        )[place_of_value]
+    def codes_of(self, index, column):
+        """Codes of the values in a column, for categorical feature number ``index``: float32."""
+        if index not in self._codes:
+            self._codes[index] = {name: code for code, name in enumerate(self.names[index])}
+        code_of_name = self._codes[index]
+        text_of_value, texts = factors(column)
+        # The last code is for missing values, whose index is -1.
+        codes = [*(code_of_name.get(text, np.nan) for text in texts), np.nan]
+        return np.array(codes, dtype=np.float32)[text_of_value]
 
     def named(self):
         """Features whose levels have names."""
@@ -113,18 +112,17 @@ class Categories:
     def fill(self, X, texts):
         """Fill the codes of text columns, given as lists by feature number, into an array."""
         for j, column in texts.items():
-            place = int(np.searchsorted(self.feature, j))
-            names = set(self.names[place] or ())
-            X[:, j] = self.codes_of(
-                place, [text if text in names else level_of(text) for text in column]
-            )
+            index = int(np.searchsorted(self.feature, j))
+            names = set(self.names[index] or ())
+            levels = [text if text in names else level_of(text) for text in column]
+            X[:, j] = self.codes_of(index, levels)
 
     def sections(self):
         """Sections of a model file."""
-        named = [names for names in self.names if names is not None]
-        texts = [name.encode() for names in named for name in names]
+        has_names = np.array([names is not None for names in self.names])
+        texts = [name.encode() for names in self.names for name in names or ()]
         return [
-            ("CATF", narrow(self.feature, np.array([names is not None for names in self.names]))),
+            ("CATF", narrow(self.feature, has_names)),
             ("CATN", narrow(self.levels)),
             ("CATO", narrow(running_sums([len(text) for text in texts]))),
             ("CATS", np.frombuffer(b"".join(texts), dtype="u1")),
@@ -135,16 +133,17 @@ class Categories:
         """Read the categories from a file's sections; None if it has none."""
         if "CATF" not in sections:
             return None
-        feature, named = without_flags(sections["CATF"])
+        feature, has_names = without_flags(sections["CATF"])
         levels = sections["CATN"].astype(np.int64)
-        ends = sections["CATO"].tolist()
+        offsets = sections["CATO"].tolist()
         text = sections["CATS"].tobytes()
-        texts = [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
-        last = np.cumsum(levels * named)
-        names = [
-            texts[end - n : end] if has_names else None
-            for end, n, has_names in zip(last, levels, named, strict=True)
-        ]
+        texts = [text[a:b].decode() for a, b in zip(offsets, offsets[1:], strict=False)]
+        names = []
+        end = 0
+        for n, is_named in zip(levels.tolist(), has_names, strict=True):
+            begin = end
+            end += n if is_named else 0
+            names.append(texts[begin:end] if is_named else None)
         return cls(feature, levels, tuple(names))
 
 
@@ -166,13 +165,14 @@ def with_columns(X, values):
     """Replace columns of a frame; ``values``: arrays by column number."""
     if hasattr(X, "iloc"):
         columns = [values[j] if j in values else X.iloc[:, j] for j in range(X.shape[1])]
-        new = type(X)(dict(enumerate(columns)), index=X.index)
-        new.columns = X.columns
-        return new
+        frame = type(X)(dict(enumerate(columns)), index=X.index)
+        frame.columns = X.columns
+        return frame
     if hasattr(X, "column_names"):
         for j, column in values.items():
-            new = column.tolist()  # a pyarrow table needs a list of chunks, a batch a single array
-            X = X.set_column(j, X.column_names[j], [new] if hasattr(X, "to_batches") else new)
+            # A pyarrow table needs a list of chunks, a batch a single array.
+            array = [column.tolist()] if hasattr(X, "to_batches") else column.tolist()
+            X = X.set_column(j, X.column_names[j], array)
         return X
     return X.with_columns(
         [type(X[X.columns[j]])(X.columns[j], column) for j, column in values.items()]
@@ -196,13 +196,14 @@ def is_text(column):
 
 def words_in(column):
     """Whether a text column has values that are not numbers, and whether it has values that are not text."""
-    words = others = False
+    has_words = False
+    has_others = False
     for value in _values_of(column) if is_text(column) else ():
         if isinstance(value, str):
-            words = words or not _is_number(value)
+            has_words = has_words or not _is_number(value)
         else:
-            others = others or text_of(value) is not None
-    return words, others
+            has_others = has_others or text_of(value) is not None
+    return has_words, has_others
 
 
 def holds_categories(column):
@@ -222,9 +223,10 @@ def text_of(value):
     """Name of a value: whole numbers are written without a decimal point; None for a missing value."""
     if isinstance(value, str):
         return value
-    if (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
-    ):  # pandas' NA has no truth value
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    # NaN. pandas' NA is excluded above, because it has no truth value.
+    if value != value:
         return None
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
@@ -249,19 +251,19 @@ def factors(column):
     if hasattr(column, "cat") and hasattr(column, "iloc"):  # pandas
         texts = [text_of(value) for value in column.cat.categories.tolist()]
         return column.cat.codes.to_numpy().astype(np.int64), texts
-    place_of_text = {None: -1}  # text_of gives None for missing values
-    places = []
+    index_of_text = {None: -1}  # text_of gives None for missing values
+    indices = []
     for value in _values_of(column):
         text = text_of(value)
-        places.append(place_of_text.setdefault(text, len(place_of_text) - 1))
-    del place_of_text[None]
-    return np.array(places, dtype=np.int64), list(place_of_text)
+        indices.append(index_of_text.setdefault(text, len(index_of_text) - 1))
+    del index_of_text[None]
+    return np.array(indices, dtype=np.int64), list(index_of_text)
 
 
 def find(categorical_features, X, partial=False):
     """Find the `Categories` of training rows according to ``categorical_features``; None if there are none.
 
-    ``partial``: other workers have more rows; a column that is missing in these has no levels.
+    ``partial``: whether other workers have more rows. Then a column may be missing in all of these rows.
 
     Raises
     ------
@@ -271,40 +273,42 @@ def find(categorical_features, X, partial=False):
     if isinstance(categorical_features, Categories):
         return categorical_features
     frame = is_frame(X)
-    if categorical_features is None or (
-        not frame and isinstance(categorical_features, str) and categorical_features == "from_dtype"
-    ):
+    is_automatic = isinstance(categorical_features, str) and categorical_features == "from_dtype"
+    if categorical_features is None or (is_automatic and not frame):
         return None
-    X = X if hasattr(X, "shape") else np.asarray(X)
+    if not hasattr(X, "shape"):
+        X = np.asarray(X)
     shape = X.shape
     if len(shape) != 2:
         return None
-    chosen = columns_of(categorical_features, X, shape[1], frame)
-    if not len(chosen):
+    features = columns_of(categorical_features, X, shape[1], frame)
+    if not len(features):
         return None
     if hasattr(X, "tocsr"):
         raise ValueError(DENSE)
-    detected = isinstance(categorical_features, str)
     names = []
     levels = []
     column_names = names_of(X) if frame else None
-    for j in chosen.tolist():
+    for j in features.tolist():
         column = column_of(X, j) if frame else np.asarray(X)[:, j]
         shown = f"column {j if column_names is None else repr(column_names[j])}"
-        named = frame and (is_category(column) or is_text(column))
-        names.append(_names(column, shown, partial) if named else None)
-        if named and detected and not is_category(column):
-            warn_of_numbers(names[-1], shown)
-        levels.append(len(names[-1]) if named else _n_codes(column, shown, partial))
-    return Categories(chosen, np.array(levels, dtype=np.int64), tuple(names))
+        if frame and (is_category(column) or is_text(column)):
+            names.append(_names(column, shown, partial))
+            levels.append(len(names[-1]))
+            if isinstance(categorical_features, str) and not is_category(column):
+                warn_of_numbers(names[-1], shown)
+        else:
+            names.append(None)
+            levels.append(_n_codes(column, shown, partial))
+    return Categories(features, np.array(levels, dtype=np.int64), tuple(names))
 
 
 def warn_of_numbers(levels, shown):
     """Warn if a text column became categorical although nearly all of its values are numbers."""
-    others = [text for text in levels if not _is_number(text)]
-    n_numbers = len(levels) - len(others)
+    words = [text for text in levels if not _is_number(text)]
+    n_numbers = len(levels) - len(words)
     if n_numbers >= 10 and n_numbers >= 0.9 * len(levels):
-        examples = ", ".join(map(repr, others[:3]))
+        examples = ", ".join(map(repr, words[:3]))
         warn(
             f"{shown} is text, so it is used as a category, but {n_numbers} of its "
             f"{len(levels)} different values are numbers; if it is numeric, replace {examples} by NaN "
@@ -328,66 +332,52 @@ def columns_of(categorical_features, X, d, frame):
     """Columns that ``categorical_features`` selects, ascending: int64."""
     if isinstance(categorical_features, str) and categorical_features == "from_dtype":
         return np.array([j for j in range(d) if holds_categories(column_of(X, j))], dtype=np.int64)
-    categorical_features = np.asarray(categorical_features)
-    if categorical_features.dtype.kind in "OU" and all(
-        isinstance(name, str) for name in categorical_features.ravel().tolist()
-    ):
-        names = names_of(X) if frame else None
-        unknown = [
-            name
-            for name in categorical_features.ravel().tolist()
-            if names is None or name not in names
-        ]
-        if unknown:
-            remedy = (
-                f"the columns are {', '.join(map(repr, names[:10]))}"
-                if names is not None
-                else (
-                    "X has no column names; give column numbers, from 0, or 'from_dtype' for "
-                    "the categorical columns of a data frame"
-                )
-            )
-            raise ValueError(f"categorical_features: there is no column {unknown[0]!r}; {remedy}")
-        return np.unique(
-            [names.index(name) for name in categorical_features.ravel().tolist()]
-        ).astype(np.int64)
-    if categorical_features.dtype.kind == "b" and categorical_features.shape == (d,):
-        return np.flatnonzero(categorical_features)
-    if categorical_features.ndim == 1 and (
-        categorical_features.dtype.kind in "iu" or not len(categorical_features)
-    ):
-        if (
-            len(categorical_features)
-            and not -d <= categorical_features.min() <= categorical_features.max() < d
-        ):
-            unknown = (
-                categorical_features.min()
-                if categorical_features.min() < -d
-                else categorical_features.max()
-            )
+    selection = np.asarray(categorical_features)
+    items = selection.ravel().tolist()
+    if selection.dtype.kind in "OU" and all(isinstance(name, str) for name in items):
+        return _columns_by_name(items, names_of(X) if frame else None)
+    if selection.dtype.kind == "b" and selection.shape == (d,):
+        return np.flatnonzero(selection)
+    if selection.ndim == 1 and (selection.dtype.kind in "iu" or not len(selection)):
+        outside = [j for j in items if not -d <= j < d]
+        if outside:
+            unknown = min(outside) if min(outside) < -d else max(outside)
             raise ValueError(
                 f"categorical_features: there is no column {unknown}; X has {d} columns, "
                 "numbered from 0"
             )
-        return np.unique(categorical_features % d).astype(np.int64)
+        return np.unique(selection % d).astype(np.int64)
     raise ValueError(
         f"categorical_features must be 'from_dtype', None, a mask of {d} columns, or a list of "
         "column numbers or names"
     )
 
 
+def _columns_by_name(selected_names, names):
+    """Numbers of columns given by name, ascending: int64; ``names`` are those of all columns, or None."""
+    unknown = [name for name in selected_names if names is None or name not in names]
+    if unknown:
+        if names is not None:
+            remedy = f"the columns are {', '.join(map(repr, names[:10]))}"
+        else:
+            remedy = (
+                "X has no column names; give column numbers, from 0, or 'from_dtype' for "
+                "the categorical columns of a data frame"
+            )
+        raise ValueError(f"categorical_features: there is no column {unknown[0]!r}; {remedy}")
+    return np.unique([names.index(name) for name in selected_names]).astype(np.int64)
+
+
 def _names(column, shown, partial=False):
     """Sorted names of the levels that occur in a column."""
-    places, texts = factors(column)
-    names = sorted({texts[place] for place in np.unique(places[places >= 0]).tolist()})
-    if not (0 if partial else 1) <= len(names) <= MOST_LEVELS:
-        problem = (
-            "is missing in all rows"
-            if not names
-            else f"has {len(names)} levels, but at most {MOST_LEVELS} are supported"
-        )
+    indices, texts = factors(column)
+    names = sorted({texts[index] for index in np.unique(indices[indices >= 0]).tolist()})
+    if not names and not partial:
+        raise ValueError(f"{shown} is missing in all rows; leave it out")
+    if len(names) > MOST_LEVELS:
         raise ValueError(
-            f"{shown} {problem}; leave it out" + (", or merge rare levels" if names else "")
+            f"{shown} has {len(names)} levels, but at most {MOST_LEVELS} are supported; leave it "
+            "out, or merge rare levels"
         )
     for name in names:
         try:

@@ -35,7 +35,8 @@ DATES = (
 def _columns_of(X):
     """Column names of a frame (pandas, polars, pyarrow), text or not; an empty list if X is not a frame."""
     names = getattr(X, "column_names", None)
-    names = getattr(X, "columns", None) if names is None else names
+    if names is None:
+        names = getattr(X, "columns", None)
     return [] if names is None or callable(names) else list(names)
 
 
@@ -62,49 +63,50 @@ def in_order(X, names_of_model):
     names = None if names_of_rows is None else names_of_model()
     if names is None or names_of_rows == names:
         return X
-    names_present, names_of_training = set(names_of_rows), set(names)
-    missing, unknown = (
-        [n for n in names if n not in names_present],
-        [n for n in names_of_rows if n not in names_of_training],
-    )
-    if (
-        missing
-        or unknown
-        or len(names_of_rows) != len(names)
-        or len(names_of_training) < len(names)
-    ):
-        parts = [
-            f"{kind} {_listed(them)}"
-            for kind, them in (("missing:", missing), ("unknown:", unknown))
-            if them
-        ]
-        parts = parts or ["some names occur more than once"]
+    problems = _differences(names_of_rows, names)
+    if problems:
         raise ValueError(
-            f"the columns of X are not those the model was trained on ({'; '.join(parts)}). "
+            f"the columns of X are not those the model was trained on ({'; '.join(problems)}). "
             "Data frames are matched by name: give the columns in feature_names, or "
             "X.to_numpy() to match them by position"
         )
     return X.select(names) if hasattr(X, "column_names") else X[names]
 
 
+def _differences(names_of_rows, names):
+    """Why the columns of rows cannot be put into the order of ``names``; empty if they can."""
+    present = set(names_of_rows)
+    expected = set(names)
+    missing = [name for name in names if name not in present]
+    unknown = [name for name in names_of_rows if name not in expected]
+    problems = []
+    if missing:
+        problems.append(f"missing: {_listed(missing)}")
+    if unknown:
+        problems.append(f"unknown: {_listed(unknown)}")
+    has_repeated = len(names_of_rows) != len(names) or len(expected) < len(names)
+    if has_repeated and not problems:
+        problems.append("some names occur more than once")
+    return problems
+
+
 def refuse_no_rows(X):
     """Refuse inputs that cannot be a table of numbers: a single row or column of a frame, text, a dictionary, None."""
-    name = type(X).__name__
+    type_name = type(X).__name__
     if hasattr(X, "to_frame") and len(getattr(X, "shape", ())) == 1:  # a Series of pandas or polars
-        remedy = (
-            "frame.iloc[[i]] is one row, frame[[name]] one column"
-            if hasattr(X, "iloc")
-            else "or X.to_frame()"
-        )
+        remedy = "or X.to_frame()"
+        if hasattr(X, "iloc"):
+            remedy = "frame.iloc[[i]] is one row, frame[[name]] one column"
         raise ValueError(
-            f"X is a {name} of {len(X)} values, not a table of rows; give a data frame: {remedy}"
+            f"X is a {type_name} of {len(X)} values, not a table of rows; give a data frame: {remedy}"
         )
-    table = any(
+    is_table = any(
         hasattr(X, name) for name in ("shape", "__array__", "column_names", "collect_schema")
     )
-    if not table and (isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Sequence)):
+    is_sequence = isinstance(X, Sequence) and not isinstance(X, (str, bytes, Mapping))
+    if not is_table and not is_sequence:
         raise TypeError(
-            f"X is {'None' if X is None else f'of type {name}'}; give rows of numbers: a NumPy "
+            f"X is {'None' if X is None else f'of type {type_name}'}; give rows of numbers: a NumPy "
             "array, a pandas, polars or pyarrow data frame, or a SciPy sparse matrix"
         )
 
@@ -112,10 +114,12 @@ def refuse_no_rows(X):
 def refuse_dates(X):
     """Refuse date columns, which NumPy and some frames would convert to numbers in arbitrary units."""
     types = getattr(X, "dtypes", None)  # pandas, polars
-    types = getattr(getattr(X, "schema", None), "types", []) if types is None else types
-    types = [str(dtype).lower() for dtype in (types if np.iterable(types) else [types])]
-    dates = any(dtype.startswith(("date", "time", "duration")) for dtype in types)
-    if dates or (isinstance(X, np.ndarray) and X.dtype.kind in "mM"):
+    if types is None:
+        types = getattr(getattr(X, "schema", None), "types", [])  # pyarrow
+    if not np.iterable(types):
+        types = [types]
+    has_dates = any(str(dtype).lower().startswith(("date", "time", "duration")) for dtype in types)
+    if has_dates or (isinstance(X, np.ndarray) and X.dtype.kind in "mM"):
         raise ValueError(wrong_value(X) or "X must hold numbers, not dates")
 
 
@@ -127,17 +131,16 @@ def wrong_value(X, allow_nan=True, text=TEXT):
     if hasattr(X, "tocoo"):
         return _wrong_entry(X.tocoo(), allow_nan)
     names = names_of(X)
-    frame = hasattr(X, "shape") and hasattr(X, "columns") and not callable(X.columns)
+    is_frame = hasattr(X, "shape") and hasattr(X, "columns") and not callable(X.columns)
     try:
-        X = X if frame or hasattr(X, "column_names") else np.asarray(X)
+        if not is_frame and not hasattr(X, "column_names"):
+            X = np.asarray(X)
         shape = X.shape
     except (ValueError, OverflowError):
         return _wrong_length(X)
     if len(shape) == 1 and shape[0] and X.dtype.kind == "O":
-        return (
-            _wrong_length(X)
-            or f"X[0] is of type {type(X[0]).__name__}, not a row of numbers; give a table"
-        )
+        other = f"X[0] is of type {type(X[0]).__name__}, not a row of numbers; give a table"
+        return _wrong_length(X) or other
     for j in range(shape[1] if len(shape) == 2 else 0):
         if hasattr(X, "iloc"):
             column = X.iloc[:, j]
@@ -150,16 +153,16 @@ def wrong_value(X, allow_nan=True, text=TEXT):
 
 
 def _wrong_entry(X, allow_nan):
-    """See `wrong_value`; for a sparse matrix (COO)."""
+    """Describe the first value of a sparse matrix (COO) that is not a number; None if all are numbers."""
     if X.data.dtype.kind != "f":
         return None
-    wrong = np.flatnonzero(np.isinf(X.data) if allow_nan else ~np.isfinite(X.data))
-    if not len(wrong):
+    entries = np.flatnonzero(np.isinf(X.data) if allow_nan else ~np.isfinite(X.data))
+    if not len(entries):
         return None
-    first = wrong[np.lexsort((X.col[wrong], X.row[wrong]))[0]]
+    first = entries[np.lexsort((X.col[entries], X.row[entries]))[0]]
     value = X.data[first]
-    problem = _problem_of(value, allow_nan)
-    return f"column {X.col[first]}: {value} {problem[0]} (row {X.row[first]}); {problem[1]}"
+    problem, remedy = _problem_of(value, allow_nan)
+    return f"column {X.col[first]}: {value} {problem} (row {X.row[first]}); {remedy}"
 
 
 def _wrong_length(X):
@@ -167,14 +170,15 @@ def _wrong_length(X):
     lengths = [len(row) if hasattr(row, "__len__") else None for row in X]
     for row, length in enumerate(lengths):
         if length != lengths[0]:
-            first, other = (
-                "no length" if n is None else counted(n, "value") for n in (lengths[0], length)
-            )
             return (
-                f"X[{row}] has {other}, but X[0] has {first}; give all rows the same number of "
-                "values"
+                f"X[{row}] has {_shown_length(length)}, but X[0] has {_shown_length(lengths[0])}; "
+                "give all rows the same number of values"
             )
     return None
+
+
+def _shown_length(length):
+    return "no length" if length is None else counted(length, "value")
 
 
 def _wrong_in(column, allow_nan, text):
@@ -185,11 +189,13 @@ def _wrong_in(column, allow_nan, text):
     rows = np.flatnonzero(~np.isfinite(column)) if kind == "f" else range(len(column))
     for row in rows:
         value = column[row] if kind in "mM" else column[row : row + 1].tolist()[0]
-        problem = _problem_of(value, allow_nan, text)
-        if problem:
+        problem_and_remedy = _problem_of(value, allow_nan, text)
+        if problem_and_remedy:
+            problem, remedy = problem_and_remedy
             shown = repr(value) if isinstance(value, (str, bytes)) else str(value)
-            shown = shown if len(shown) <= SHOWN_CHARACTERS else shown[:SHOWN_CHARACTERS] + "..."
-            return f"{shown} {problem[0]} (row {row}); {problem[1]}"
+            if len(shown) > SHOWN_CHARACTERS:
+                shown = shown[:SHOWN_CHARACTERS] + "..."
+            return f"{shown} {problem} (row {row}); {remedy}"
     return None
 
 
@@ -210,14 +216,16 @@ def _problem_of(value, allow_nan, text=TEXT):
         return "is not a number", "use NaN for a missing value"
     if np.isinf(value):
         return "is infinite", "clip it, or use NaN for a missing value" if allow_nan else "clip it"
-    return (
-        ("is missing", "fill it in first (impute)") if np.isnan(value) and not allow_nan else None
-    )
+    if np.isnan(value) and not allow_nan:
+        return "is missing", "fill it in first (impute)"
+    return None
 
 
 def _listed(names):
+    """The first names, and how many more there are."""
     shown = ", ".join(map(repr, names[:SHOWN_NAMES]))
-    return shown + (f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else "")
+    n_more = len(names) - SHOWN_NAMES
+    return f"{shown} and {n_more} more" if n_more > 0 else shown
 
 
 def missing_label(y):

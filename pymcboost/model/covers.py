@@ -9,7 +9,8 @@ from pymcboost.model.arrays import running_sums as running_sums
 from pymcboost.model.rows import check_sparse
 
 # Limits of the rows that are copied at once: bytes and rows. Ctrl-C is handled between blocks.
-BLOCK, MOST_ROWS = 1 << 25, 1 << 13
+BLOCK_BYTES = 1 << 25
+BLOCK_ROWS = 1 << 13
 # Maximum number of different features on a path, as in the kernel.
 MOST_FEATURES = 64
 # Larger than all codes of categories.
@@ -75,22 +76,20 @@ def explainer(ensemble):
     """Create the `Explainer` of a compact list of stumps or trees (see `Kind.compact`)."""
     from pymcboost._kernels import contributions  # most programs only score
 
-    n = len(ensemble)
     k = ensemble.n_classes
-    cls = ensemble.cls
-    base = ensemble.base
-    code = ensemble.code
     offset, feature, threshold, nan_left, right = ensemble.splits()
-    none = np.full(n, -1, dtype=np.int64)
     feature_or_set = np.array(feature, dtype=np.int64)
     sets = ensemble.sets()
-    if sets is not None:  # each set becomes an additional feature with values 0 and 1, see `blocks`
-        of_set = np.flatnonzero(sets[0])
-        feature_or_set[of_set], threshold = (
-            ensemble.n_features + np.arange(len(of_set)),
-            np.array(threshold, dtype=np.float32),
-        )
-        threshold[of_set] = 0.5
+    if sets is not None:
+        # Each set becomes an additional feature with values 0 and 1, see `blocks`.
+        on_set = np.flatnonzero(sets[0])
+        feature_or_set[on_set] = ensemble.n_features + np.arange(len(on_set))
+        threshold = np.array(threshold, dtype=np.float32)
+        threshold[on_set] = 0.5
+    has_vectors = ensemble.cls is None
+    leaves = np.ascontiguousarray(ensemble.leaves(), dtype=np.float32)
+    no_class = np.full(len(ensemble), -1, dtype=np.int64)
+    code = np.zeros((0, k)) if ensemble.code is None else ensemble.code
     return contributions.Explainer(
         np.ascontiguousarray(offset, dtype=np.int64),
         np.ascontiguousarray(feature, dtype=np.int64),
@@ -98,14 +97,10 @@ def explainer(ensemble):
         feature_or_set,
         np.ascontiguousarray(threshold, dtype=np.float32),
         np.ascontiguousarray(nan_left).view(np.uint8),
-        np.ascontiguousarray(ensemble.leaves(), dtype=np.float32).reshape(
-            -1, k if cls is None else 1
-        ),
-        none if cls is None else cls,
-        none if base is None else base,
-        np.zeros((0, k), dtype=np.float32)
-        if code is None
-        else np.ascontiguousarray(code, dtype=np.float32),
+        leaves.reshape(-1, k if has_vectors else 1),
+        no_class if has_vectors else ensemble.cls,
+        no_class if ensemble.base is None else ensemble.base,
+        np.ascontiguousarray(code, dtype=np.float32),
         k,
     )
 
@@ -113,20 +108,23 @@ def explainer(ensemble):
 def blocks(X, used, ensemble=None):
     """Yield slices of rows, and their features ``used`` as float32 (features, rows): dense copies of a few rows each.
 
-    With an ensemble of these features, a row is appended for each of its sets of categories: 0 if it goes left, else
-    1.
+    With an ensemble of these features, there is an additional line for each of its sets of categories: 0 for the rows
+    that go left, else 1.
     """
     if hasattr(X, "indptr"):
         check_sparse(X)
     sets = None if ensemble is None else ensemble.sets()
-    n_lines = max(1, len(used) + (0 if sets is None else np.count_nonzero(sets[0])))
-    step = min(MOST_ROWS, max(64, BLOCK // (4 * n_lines) // 64 * 64))
+    n_sets = 0 if sets is None else np.count_nonzero(sets[0])
+    n_lines = max(1, len(used) + n_sets)
+    step = min(BLOCK_ROWS, max(64, BLOCK_BYTES // (4 * n_lines) // 64 * 64))
     for begin in range(0, X.shape[0], step):
         rows = slice(begin, min(X.shape[0], begin + step))
-        part = X[rows][:, used].toarray() if hasattr(X, "indptr") else X[rows, used]
+        features = X[rows][:, used].toarray() if hasattr(X, "indptr") else X[rows, used]
         with np.errstate(over="ignore"):
-            xt = np.ascontiguousarray(part.T, dtype=np.float32)
-        yield rows, xt if sets is None else np.concatenate((xt, _sides(ensemble, xt)))
+            lines = np.ascontiguousarray(features.T, dtype=np.float32)
+        if sets is not None:
+            lines = np.concatenate((lines, _sides(ensemble, lines)))
+        yield rows, lines
 
 
 def _sides(ensemble, xt):
@@ -135,14 +133,15 @@ def _sides(ensemble, xt):
     splits_on_sets = np.flatnonzero(subset)
     sides = np.empty((len(splits_on_sets), xt.shape[1]), dtype=np.float32)
     for f in np.unique(ensemble.feature[splits_on_sets]):
+        x = xt[f]
         with np.errstate(invalid="ignore"):
-            code = np.where(
-                (xt[f] >= 0) & (xt[f] < CODES) & (xt[f] == np.floor(xt[f])), xt[f], CODES
-            ).astype(np.int64)
+            is_code = (x >= 0) & (x < CODES) & (x == np.floor(x))
+            code = np.where(is_code, x, CODES).astype(np.int64)
         for q in np.flatnonzero(ensemble.feature[splits_on_sets] == f):
-            left = np.unpackbits(bits[start[q] : start[q + 1]], bitorder="little").astype(bool)
-            missing = ensemble.nan_left[splits_on_sets[q]]
-            sides[q] = ~np.where(code < len(left), left[np.minimum(code, len(left) - 1)], missing)
+            is_left = np.unpackbits(bits[start[q] : start[q + 1]], bitorder="little").astype(bool)
+            nan_left = ensemble.nan_left[splits_on_sets[q]]
+            code_left = is_left[np.minimum(code, len(is_left) - 1)]
+            sides[q] = ~np.where(code < len(is_left), code_left, nan_left)
     return sides
 
 
@@ -170,13 +169,14 @@ def spans(right):
     s = len(right)
     begin = np.zeros(s, dtype=np.int64)
     end = np.zeros(s, dtype=np.int64)
-    parts = [(0, s, 0)]
-    while parts:
-        i, stop, first_leaf = parts.pop()
+    waiting = [(0, s, 0)]
+    while waiting:
+        i, stop, first_leaf = waiting.pop()
         if i == stop:
             continue
         step = int(right[i])
         begin[i] = first_leaf
         end[i] = first_leaf + stop - i + 1
-        parts += [(i + 1, i + step, first_leaf), (i + step, stop, first_leaf + step)]
+        waiting.append((i + 1, i + step, first_leaf))
+        waiting.append((i + step, stop, first_leaf + step))
     return begin, begin + np.asarray(right, dtype=np.int64), end

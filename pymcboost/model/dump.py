@@ -14,18 +14,18 @@ def head(model):
     meta = model.information
     ensemble = model.ensemble
     names = meta.get("feature_names")
+    has_names = isinstance(names, list) and len(names) == model.n_features_in_
+    thresholds = {"thresholds": model.thresholds.tolist()} if model.thresholds.any() else {}
     return {
         "schema": SCHEMA,
         "kind": KINDS[ensemble.KIND],
         "classes": model.classes_.tolist(),
         "n_features": model.n_features_in_,
-        "feature_names": names
-        if isinstance(names, list) and len(names) == model.n_features_in_
-        else None,
+        "feature_names": names if has_names else None,
         "index_base": model.index_base,
         "link": model.link,
         "temperature": model.temperature,
-        **({"thresholds": model.thresholds.tolist()} if model.thresholds.any() else {}),
+        **thresholds,
         "decoder": ensemble.decoder,
         "meta": meta,
         "bias": ensemble.bias.tolist(),
@@ -34,8 +34,8 @@ def head(model):
 
 def as_json(model):
     """Yield pieces of a JSON object; every tree, feature and support vector has its own line."""
-    parts = [(name, json.dumps(value)) for name, value in head(model).items()]
-    yield "{" + ",\n".join(f"{json.dumps(name)}: {value}" for name, value in parts)
+    members = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head(model).items()]
+    yield "{" + ",\n".join(members)
     for name, value in model.ensemble.dump():
         yield f",\n{json.dumps(name)}: "
         if not hasattr(value, "__next__"):
@@ -50,9 +50,9 @@ def as_json(model):
 
 def as_text(model):
     """Yield lines of text with the same content: one per node, interval, class or support vector."""
-    first = head(model)
-    names = _Names(first, model.ensemble.code is not None)
-    for name, value in first.items():
+    facts = head(model)
+    names = _Names(facts, model.ensemble.code is not None)
+    for name, value in facts.items():
         if name != "feature_names":
             yield f"{name} {json.dumps(value)}\n"
     for name, value in model.ensemble.dump():
@@ -67,7 +67,8 @@ def condition_of(node):
     """Condition of a split, in words."""
     if "levels" not in node:
         return f"<= {node['threshold']!r}"
-    return f"in {{{', '.join(json.dumps(level, ensure_ascii=False) for level in node['levels'])}}}"
+    levels = ", ".join(json.dumps(level, ensure_ascii=False) for level in node["levels"])
+    return f"in {{{levels}}}"
 
 
 class _Names:
@@ -85,13 +86,13 @@ class _Names:
         return f"column {k}" if self._classes is None else f"class {json.dumps(self._classes[k])}"
 
 
+# The next functions yield the lines of the item with this number; `_LINES` has them by the name of the items.
+
+
 def _tree(number, tree, names):
     to = "all classes" if tree["class"] is None else names.column(tree["class"])
-    yield (
-        f"tree {number}: {to}"
-        + (f", less {names.column(tree['base'])}" if tree["base"] is not None else "")
-        + "\n"
-    )
+    base = "" if tree["base"] is None else f", less {names.column(tree['base'])}"
+    yield f"tree {number}: {to}{base}\n"
     for node_index, node in enumerate(tree["nodes"]):
         rows = f", {counted(node['cover'], 'row')}" if "cover" in node else ""
         if "value" in node:

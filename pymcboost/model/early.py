@@ -17,9 +17,10 @@ STEP = 4
 MOST = 64
 # Maximum share of a file that bounds may take.
 SHARE = 0.05
-# Number of learners that take as long as checking the bounds with AVX-512; and default places to check without rows.
-LOOK = 24
-LOOKS = (0.75, 0.875)
+# Number of learners that take as long as checking the bounds with AVX-512.
+CHECK_COST = 24
+# Where bounds are checked if there are no rows to choose by, as shares of the learners.
+DEFAULT_CHECKS = (0.75, 0.875)
 # Probability that the calibration rows promise too much.
 DOUBT = 0.05
 
@@ -52,6 +53,7 @@ class EarlyExit:
         )
 
     def _own_exits(self):
+        """Early exits that need no section of the file."""
         return () if self.link == "sigmoid" else self._kind.own_exits
 
     @property
@@ -111,9 +113,8 @@ class EarlyExit:
             model = self._with_bounds(places, bounds(self.ensemble, places))
             if X is None:
                 return model
-            return model._looking(
-                places, looks(model.predict_early(X, way)[1], places[::-2][::-1], self.n_learners)
-            )
+            _, exits = model.predict_early(X, way)
+            return model._with_checks(checks(exits, every_other(places), self.n_learners))
         if X is None:
             raise ValueError(f"way={way!r} needs rows X that were not used to train the model")
         if way == "calibrated":
@@ -121,7 +122,8 @@ class EarlyExit:
         else:
             head, thresholds = self._rejections(X, places, rate, code=self._code_of(background))
         numbers = np.array([rate, *head, *thresholds], dtype="<f8")
-        return self._changed(exit=narrow(places), **{EARLY[1 + WAYS.index(way)]: numbers})
+        section = EARLY[1 + WAYS.index(way)]
+        return self._changed(exit=narrow(places), **{section: numbers})
 
     def predict_early(
         self, X: Any, way: Early = "certified", n_jobs: int | None = None
@@ -178,6 +180,7 @@ class EarlyExit:
         return self._rows.early(X, WAYS.index(way), n_jobs)
 
     def _check_early(self, way, rate, background):
+        """Check the arguments of `with_early_exit`."""
         if way not in WAYS:
             raise ValueError(
                 f"way must be None or one of {', '.join(map(repr, WAYS))}, not {way!r}"
@@ -206,9 +209,10 @@ class EarlyExit:
             The reason, or None if the model can have it.
         """
         built_in = self._own_exits()
-        if self._kind.no_stages is not None and built_in and way not in built_in:
-            return f"this kind of model has no early exit {way!r}; it has {', '.join(map(repr, built_in))}"
         if self._kind.no_stages is not None and way not in built_in:
+            if built_in:
+                shown = ", ".join(map(repr, built_in))
+                return f"this kind of model has no early exit {way!r}; it has {shown}"
             return f"an early exit skips weak learners, but this model has none ({self._kind.NAME})"
         if self._kind.layout_of(self._sections()) == "packed":
             return "a packed model has no early exits; save it with layout='list' first"
@@ -222,6 +226,7 @@ class EarlyExit:
         return None
 
     def _code_of(self, label):
+        """Position of the background class."""
         class_index = np.flatnonzero(self.classes_ == label) if np.ndim(label) == 0 else ()
         if len(class_index) != 1:
             classes = self.classes_.tolist()
@@ -230,69 +235,64 @@ class EarlyExit:
         return int(class_index[0])
 
     def _with_bounds(self, checkpoints, values):
-        """Add bounds for every other checkpoint, as many as fit into the file."""
+        """Add bounds for every other checkpoint, the last ones if not all fit into the file."""
         k = self.ensemble.n_classes
-        values = rounded_up(values[::-2][::-1][:, ~np.eye(k, dtype=bool)])
-        plain = len(self._changed(**dict.fromkeys(EARLY)).to_bytes())
-        room = int(SHARE * plain / (values.itemsize * k * (k - 1)))
-        if not room and len(values):
+        values = rounded_up(every_other(values)[:, ~np.eye(k, dtype=bool)])
+        file_bytes = len(self._changed(**dict.fromkeys(EARLY)).to_bytes())
+        n_fitting = int(SHARE * file_bytes / (values.itemsize * k * (k - 1)))
+        if not n_fitting and len(values):
             raise ValueError(
                 f"the bounds of {k * (k - 1)} pairs of classes take {values[0].nbytes} bytes "
-                f"per checkpoint, more than {SHARE:.0%} of this model's {plain}; use "
+                f"per checkpoint, more than {SHARE:.0%} of this model's {file_bytes}; use "
                 "way='calibrated', which needs no bounds"
             )
-        with_room = self._changed(
-            exit=narrow(checkpoints), pair=values[max(0, len(values) - room) :].ravel()
-        )
-        is_kept = np.zeros(len(values), dtype=bool)
-        places = checkpoints[::-2][::-1] / max(1, self.n_learners)
-        is_kept[[np.abs(places - share).argmin() for share in LOOKS if len(places)]] = True
-        return with_room._looking(checkpoints, is_kept)
+        last_values = values[max(0, len(values) - n_fitting) :]
+        model = self._changed(exit=narrow(checkpoints), pair=last_values.ravel())
+        is_checked = np.zeros(len(values), dtype=bool)
+        if len(values):
+            shares = every_other(checkpoints) / max(1, self.n_learners)
+            is_checked[[np.abs(shares - share).argmin() for share in DEFAULT_CHECKS]] = True
+        return model._with_checks(is_checked)
 
-    def _looking(self, checkpoints, is_kept):
+    def _with_checks(self, is_checked):
         """Keep the bounds at these of every other checkpoint, and set the others to infinity."""
-        pair = (
-            self._sections()["pair"]
-            .reshape(-1, self.ensemble.n_classes * (self.ensemble.n_classes - 1))
-            .copy()
-        )
-        is_kept = is_kept[len(is_kept) - len(pair) :]
-        pair[~is_kept] = np.inf
-        first = int(is_kept.argmax()) if is_kept.any() else len(pair) - 1
+        k = self.ensemble.n_classes
+        pair = self._sections()["pair"].reshape(-1, k * (k - 1)).copy()
+        is_checked = is_checked[len(is_checked) - len(pair) :]
+        pair[~is_checked] = np.inf
+        first = int(is_checked.argmax()) if is_checked.any() else len(pair) - 1
         return self._changed(pair=pair[max(0, first) :].ravel())
 
     def _margins(self, X, checkpoints, rate):
         """Numbers of rows and of changed labels, and thresholds, which decrease as fewer learners are left."""
         final = self.predict_codes(X)
-        allowed = may_fail(len(final), rate, "rows X")
-        worst = np.zeros(len(final))
+        n_changed = may_fail(len(final), rate, "rows X")
+        worst = np.zeros(len(final))  # the largest relative margin of a wrong label, by row
         falling = np.sqrt(np.sqrt(1 - checkpoints / max(1, self.n_learners)))
-        for scores, part in zip(self._scores_at(X, checkpoints), falling.tolist(), strict=True):
-            two = np.partition(scores, -2, axis=1)
+        for scores, scale in zip(self._scores_at(X, checkpoints), falling.tolist(), strict=True):
+            largest_two = np.partition(scores, -2, axis=1)
+            margin = largest_two[:, -1] - largest_two[:, -2]
             wrong = scores.argmax(axis=1) != final
-            worst[wrong] = np.maximum(worst[wrong], (two[:, -1] - two[:, -2])[wrong] / part)
-        return (len(final), allowed), np.nextafter(
-            falling * np.sort(worst)[len(worst) - 1 - allowed], np.inf
-        )
+            worst[wrong] = np.maximum(worst[wrong], margin[wrong] / scale)
+        level = np.sort(worst)[len(worst) - 1 - n_changed]
+        return (len(final), n_changed), np.nextafter(falling * level, np.inf)
 
     def _rejections(self, X, checkpoints, rate, code):
         """Number of rows, the class, and thresholds.
 
         The shape of the thresholds is fitted to half of the rows, their level to the others.
         """
-        kept = self.predict_codes(X) != code
-        lead = np.array(
-            [_lead(scores, code)[kept] for scores in self._scores_at(X, checkpoints)]
-        ).reshape(len(checkpoints), kept.sum())
-        others = lead[:, 1::2]
-        allowed = may_fail(
-            others.shape[1], rate, "rows X of other classes than the background", parts=2
-        )
-        trace = np.quantile(lead[:, ::2], 1 - rate, axis=1)
-        excess = np.sort((others - trace[:, None]).max(axis=0, initial=-np.inf))
-        return (others.shape[1], code), np.nextafter(
-            trace + excess[len(excess) - 1 - allowed], np.inf
-        )
+        is_other = self.predict_codes(X) != code
+        leads = [_lead(scores, code)[is_other] for scores in self._scores_at(X, checkpoints)]
+        lead = np.array(leads).reshape(len(checkpoints), is_other.sum())
+        lead_of_shape = lead[:, ::2]
+        lead_of_level = lead[:, 1::2]
+        n_rows = lead_of_level.shape[1]
+        n_lost = may_fail(n_rows, rate, "rows X of other classes than the background", parts=2)
+        shape = np.quantile(lead_of_shape, 1 - rate, axis=1)
+        excess = np.sort((lead_of_level - shape[:, None]).max(axis=0, initial=-np.inf))
+        level = excess[len(excess) - 1 - n_lost]
+        return (n_rows, code), np.nextafter(shape + level, np.inf)
 
     def _scores_at(self, X, checkpoints):
         """Scores at the checkpoints."""
@@ -319,7 +319,13 @@ def facts(model):
 
 
 def _lead(scores, code):
+    """Score of a class minus the largest score of the others."""
     return scores[:, code] - np.delete(scores, code, axis=1).max(axis=1)
+
+
+def every_other(values):
+    """Every other one of the values, with the last one."""
+    return values[::-2][::-1]
 
 
 def checkpoints(ends, n):
@@ -328,11 +334,11 @@ def checkpoints(ends, n):
     These are ends of rounds before the last of n learners: at least `STEP` learners apart, and at most `MOST` of them.
     """
     step = STEP * max(1, math.ceil(n / (STEP * MOST)))
-    places = [0]
+    numbers = [0]
     for end in ends.tolist():
-        if places[-1] + step <= end < n:
-            places.append(end)
-    return np.array(places[1:], dtype=np.int64)
+        if numbers[-1] + step <= end < n:
+            numbers.append(end)
+    return np.array(numbers[1:], dtype=np.int64)
 
 
 def bounds(ensemble, checkpoints):
@@ -351,56 +357,61 @@ def bounds(ensemble, checkpoints):
     """
     k = ensemble.n_classes
     code = ensemble.code
+    # First for the learners between two checkpoints, then for all learners after a checkpoint.
     after = np.zeros((len(checkpoints) + 1, k, k))
     size = np.abs(ensemble.bias.astype(np.float64))
-    part = np.searchsorted(checkpoints, np.arange(len(ensemble)), side="right")
-    for number, (*_, leaf, cls, base) in zip(part.tolist(), ensemble.each_tree(), strict=True):
+    stages = np.searchsorted(checkpoints, np.arange(len(ensemble)), side="right")
+    for stage, (*_, leaf, cls, base) in zip(stages.tolist(), ensemble.each_tree(), strict=True):
         leaf = np.asarray(leaf, dtype=np.float64)
         if cls < 0:
             size += np.abs(leaf).max(axis=0)
             for i in range(k):
-                after[number, i] += (leaf - leaf[:, [i]]).max(axis=0)
+                after[stage, i] += (leaf - leaf[:, [i]]).max(axis=0)
             continue
         sign = np.eye(k)[cls] if code is None else code[cls].astype(np.float64)
         if base >= 0:
             sign[base] = -1
         size += np.abs(leaf).max() * np.abs(sign)
         change = sign - sign[:, None]
-        after[number] += np.maximum(leaf.max() * change, leaf.min() * change)
+        after[stage] += np.maximum(leaf.max() * change, leaf.min() * change)
     after = after[:0:-1].cumsum(axis=0)[::-1]
     # Every sum, here and in the scorer, has an error of at most 2^-53 of this size per learner, and a pair has two.
     return after + (len(ensemble) + 4) * 2.0**-49 * size.max()
 
 
-def looks(exits, checkpoints, n):
-    """Choose where to check bounds so that the mean time per row is minimal: bool (len(at),).
+def checks(exits, checkpoints, n):
+    """Choose the checkpoints at which bounds are checked, so that the mean time per row is minimal.
 
     Parameters
     ----------
     exits : ndarray of int (m,)
-        Learners after which each row exits if all are looked at.
-    checkpoints : ndarray of int
-        Learners before each place to look.
+        Learners after which each row exits if bounds are checked everywhere.
+    checkpoints : ndarray of int (c,)
+        Learners before each checkpoint.
     n : int
-        All learners.
+        Number of all learners.
+
+    Returns
+    -------
+    ndarray of bool (c,)
     """
     place = np.concatenate([[0], checkpoints])
-    left = 1 - np.searchsorted(np.sort(exits), place, side="right") / max(1, len(exits))
-    left[0] = 1.0
-    # Dynamic programming from the last place: the least mean time from each place on, and the place to look at next.
-    least_time = left * (n - place)
-    following = np.zeros(len(place), dtype=int)
+    share_left = 1 - np.searchsorted(np.sort(exits), place, side="right") / max(1, len(exits))
+    share_left[0] = 1.0
+    # Dynamic programming from the last place: the least mean time from each place on, and the next place to check.
+    least_time = share_left * (n - place)
+    next_place = np.zeros(len(place), dtype=int)
     for j in range(len(place) - 2, -1, -1):
-        times = left[j] * (place[j + 1 :] - place[j] + LOOK) + least_time[j + 1 :]
+        times = share_left[j] * (place[j + 1 :] - place[j] + CHECK_COST) + least_time[j + 1 :]
         if times.min() < least_time[j]:
             least_time[j] = times.min()
-            following[j] = j + 1 + times.argmin()
-    looked_at = np.zeros(len(checkpoints), dtype=bool)
-    j = following[0]
+            next_place[j] = j + 1 + times.argmin()
+    is_checked = np.zeros(len(checkpoints), dtype=bool)
+    j = next_place[0]
     while j:
-        looked_at[j - 1] = True
-        j = following[j]
-    return looked_at
+        is_checked[j - 1] = True
+        j = next_place[j]
+    return is_checked
 
 
 def rounded_up(values):
@@ -418,16 +429,16 @@ def may_fail(n, rate, rows, parts=1):
     Fewer than 3 / rate rows are refused; slightly fewer, log(0.05) / log(1 - rate), would be enough. The threshold is
     the largest value after skipping that many: the chance that a new row exceeds it is a binomial tail.
     """
-    term = n * math.log1p(-rate)
+    log_probability = n * math.log1p(-rate)  # that exactly `failing` + 1 rows fail
     failing = -1
-    total = 0.0
-    while (total := total + math.exp(term)) <= DOUBT:
+    total = math.exp(log_probability)
+    while total <= DOUBT:
         failing += 1
-        term += (
-            math.log((n - failing) / (failing + 1)) + math.log(rate) - math.log1p(-rate)
-            if failing < n
-            else 0
-        )
+        if failing < n:
+            log_probability += (
+                math.log((n - failing) / (failing + 1)) + math.log(rate) - math.log1p(-rate)
+            )
+        total += math.exp(log_probability)
     need = parts * math.ceil(min(3 / rate, 1e18) - 1e-9)
     if n * parts < need:
         shown = f"{need:.15g}"

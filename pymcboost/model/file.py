@@ -94,27 +94,25 @@ def check(data, name="model"):
 
 
 def _refusal(scorer, name):
-    message, section, byte, found_value, expected = scorer.problem()
-    where = f"section {section}, byte {byte}" if section else f"byte {byte}"
-    numbers = (
-        ""
-        if found_value is None
-        else f"; found {found_value}, the limit or expected number is {expected}"
-    )
-    return ModelFormatError(f"{name}: {message} ({where}{numbers})", scorer.status)
+    """Error that says what is wrong with a file, and where."""
+    message, section, byte, value, expected = scorer.problem()
+    details = f"section {section}, byte {byte}" if section else f"byte {byte}"
+    if value is not None:
+        details += f"; found {value}, the limit or expected number is {expected}"
+    return ModelFormatError(f"{name}: {message} ({details})", scorer.status)
 
 
 def _other_model(head, name, scorer):
     """Error for a model file of another library, recognized by its first bytes, that says how to read it; else None."""
     if head.startswith(b"tree"):
-        library = "lightgbm"
+        library = "LightGBM"
     elif b"learner" in head[:20]:
-        library = "xgboost"
+        library = "XGBoost"
     else:
         return None
     return ModelFormatError(
-        f"{name}: this is a model of {'LightGBM' if library == 'lightgbm' else 'XGBoost'}; "
-        f"read it with pymcboost.export.from_{library}",
+        f"{name}: this is a model of {library}; "
+        f"read it with pymcboost.export.from_{library.lower()}",
         scorer.status,
     )
 
@@ -125,33 +123,34 @@ def read(path):
     No more is read than the header says; a large file must fit into free memory.
     """
     name = os.fspath(path)
-    name = name.decode(errors="replace") if isinstance(name, bytes) else name
+    if isinstance(name, bytes):
+        name = name.decode(errors="replace")
     with open(path, "rb", buffering=0) as file:  # a buffer would hold a second copy
         head = _read_at_most(file, HEADER_BYTES)
         scorer = score.Scorer(head)
         if scorer.status != score.FILE_SIZE_ERROR:
             raise _other_model(head, name, scorer) or _refusal(scorer, name)
-        promised = struct.unpack_from("<Q", head, 16)[0]
-        size = os.fstat(file.fileno())
-        is_file = stat.S_ISREG(size.st_mode)
-        if is_file and size.st_size != promised:
+        n_bytes = struct.unpack_from("<Q", head, 16)[0]
+        status = os.fstat(file.fileno())
+        is_file = stat.S_ISREG(status.st_mode)
+        if is_file and status.st_size != n_bytes:
             raise ModelFormatError(
-                f"{name}: the file has {size.st_size} bytes but its header says {promised}: it "
+                f"{name}: the file has {status.st_size} bytes but its header says {n_bytes}: it "
                 "was cut short, or bytes were added (byte 16)",
                 scorer.status,
             )
-        if promised > LARGE or not is_file:
-            room = available_memory()
-            if room is not None and promised > room:
+        if n_bytes > LARGE or not is_file:
+            available = available_memory()
+            if available is not None and n_bytes > available:
                 raise MemoryError(
-                    f"{name}: the model takes {in_words(promised)}, but {in_words(room)} are free"
+                    f"{name}: the model takes {in_words(n_bytes)}, but {in_words(available)} are free"
                 )
         if is_file:
             file.seek(0)
-            data = _read_at_most(file, promised, promised)
+            data = _read_at_most(file, n_bytes, n_bytes)
         else:
             # One more byte reveals trailing data.
-            data = head + _read_at_most(file, max(0, promised + 1 - HEADER_BYTES), CHUNK)
+            data = head + _read_at_most(file, max(0, n_bytes + 1 - HEADER_BYTES), CHUNK)
     return data, check(data, name)
 
 
@@ -160,11 +159,11 @@ def _read_at_most(file, size, step=HEADER_BYTES):
     data = file.read(min(size, step))
     if len(data) == size:
         return data
-    parts = [data]
-    size -= len(data)
-    while size and (data := file.read(min(size, step))):
+    parts = []
+    while data:
         parts.append(data)
         size -= len(data)
+        data = file.read(min(size, step)) if size else b""
     return b"".join(parts)
 
 
@@ -192,10 +191,11 @@ def arrays(data, scorer):
 
 def _cover_section(data):
     """Location of the covers, which ``mcb.h`` ignores because scoring does not need them."""
-    table = data[HEADER_BYTES : HEADER_BYTES + 32 * struct.unpack_from("<I", data, 24)[0]]
-    for tag, code, offset, count, _, _ in (
-        struct.iter_unpack("<4sB3xQQII", table) if b"covr" in table else ()
-    ):
+    n_sections = struct.unpack_from("<I", data, 24)[0]
+    table = data[HEADER_BYTES : HEADER_BYTES + 32 * n_sections]
+    if b"covr" not in table:
+        return {}
+    for tag, code, offset, count, _, _ in struct.iter_unpack("<4sB3xQQII", table):
         if tag == b"covr" and code in (1, 2, 3):
             return {"covr": (offset, count, code)}
     return {}
@@ -229,15 +229,7 @@ def label_sections(classes, n_classes):
         raise ValueError(
             f"there are {len(classes)} class labels, but the ensemble has {n_classes} classes"
         )
-    if classes.dtype.kind == "O" and all(
-        isinstance(label, (int, np.integer, bool, np.bool_)) for label in classes
-    ):
-        classes = classes.astype(np.int64)
-    if (
-        classes.dtype.kind == "f"
-        and np.array_equal(classes, np.trunc(classes))
-        and (np.abs(classes) < 2**63).all()
-    ):
+    if _are_whole_numbers(classes):
         classes = classes.astype(np.int64)
     if classes.dtype.kind not in "iub":
         return _text_sections(classes)
@@ -252,7 +244,17 @@ def label_sections(classes, n_classes):
     return [("LABI", classes)]
 
 
+def _are_whole_numbers(classes):
+    """Whether labels that are objects or floats can become integers."""
+    if classes.dtype.kind == "O":
+        return all(isinstance(label, (int, np.integer, bool, np.bool_)) for label in classes)
+    if classes.dtype.kind == "f":
+        return np.array_equal(classes, np.trunc(classes)) and (np.abs(classes) < 2**63).all()
+    return False
+
+
 def _text_sections(classes):
+    """Sections for class labels that are strings."""
     if not all(isinstance(label, str) for label in classes):
         raise ValueError(
             "class labels must be integers or strings; encode others first, for example with "
@@ -282,13 +284,14 @@ def class_labels(sections):
     ends = sections["LABO"].tolist()
     text = sections["LABS"].tobytes()
     labels = [text[a:b].decode() for a, b in zip(ends, ends[1:], strict=False)]
-    widest = max(map(len, labels))
+    longest = max(map(len, labels))
     # NumPy uses 4 bytes per character, and pads to the longest label.
-    wasteful = 4 * widest * len(labels) > 64 * len(text) + (1 << 20)
-    return np.array(labels, dtype=object if wasteful else f"<U{max(widest, 1)}")
+    is_wasteful = 4 * longest * len(labels) > 64 * len(text) + (1 << 20)
+    return np.array(labels, dtype=object if is_wasteful else f"<U{max(longest, 1)}")
 
 
 def _plain(value):
+    """Convert NumPy values to Python's, for JSON."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
     raise TypeError(f"meta may contain only what JSON supports, not {type(value).__name__}")
@@ -348,11 +351,8 @@ def factor_of(temperature):
     ValueError
         If it, or one divided by it, is not a finite number above 0.
     """
-    if (
-        not is_number(temperature)
-        or not 0 < temperature < np.inf
-        or not 0 < 1 / temperature < np.inf
-    ):
+    is_valid = is_number(temperature) and 0 < temperature < np.inf and 0 < 1 / temperature < np.inf
+    if not is_valid:
         raise ValueError(
             f"temperature must be a finite number above 0, or None, not {temperature!r}"
         )
@@ -391,10 +391,11 @@ def feature_names(data, scorer):
         names = meta_of(arrays(data, scorer)).get("feature_names")
     except ModelFormatError:
         return None
+    n_features = scorer.header[1]
     are_valid = (
         isinstance(names, list)
-        and len(names) == scorer.header[1]
-        and all(isinstance(n, str) for n in names)
+        and len(names) == n_features
+        and all(isinstance(name, str) for name in names)
     )
     return names if are_valid else None
 
@@ -420,19 +421,26 @@ def encode(model, common, link="none"):
         raise ValueError(
             f"the number of features must be from 1 to {MAX_FEATURES}, not {model.n_features}"
         )
-    numbers = model.n_classes, model.n_features, LINKS.index(link), DECODERS.index(model.decoder)
-    return _assemble(model.KIND, *numbers, [*model.sections(), ("BIAS", model.bias), *common])
+    sections = [*model.sections(), ("BIAS", model.bias), *common]
+    return _assemble(
+        model.KIND,
+        model.n_classes,
+        model.n_features,
+        link=LINKS.index(link),
+        decoder=DECODERS.index(model.decoder),
+        sections=sections,
+    )
 
 
 def _assemble(kind, n_classes, n_features, link, decoder, sections):
+    """Bytes of a model file with these numbers in its header and these sections."""
     entries = []
     parts = []
-    end = 64 + 32 * len(sections)
+    end = HEADER_BYTES + 32 * len(sections)
     for tag, values in sections:
         dtype = values.dtype.newbyteorder("<") if values.dtype.itemsize > 1 else values.dtype
-        data = (
-            np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)
-        )  # a view, if possible
+        # A view of the values, if possible.
+        data = np.ascontiguousarray(values, dtype=dtype).reshape(-1).view(np.uint8)
         offset = (end + 63) // 64 * 64
         parts += [b"\0" * (offset - end), data]
         entries.append(

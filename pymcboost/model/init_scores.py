@@ -6,12 +6,12 @@ import numpy as np
 LARGEST = 1e15
 
 
-def init_scores(scores_given, n_rows, n_classes, *, pairs=True, shown="init_score"):
+def init_scores(init_score, n_rows, n_classes, *, pairs=True, shown="init_score"):
     """Check ``init_score``; as an array (n_rows, n_classes) of float32 or float64.
 
     Parameters
     ----------
-    scores_given : array-like of shape (n_rows, n_classes), or (n_rows,)
+    init_score : array-like of shape (n_rows, n_classes), or (n_rows,)
     n_rows, n_classes : int
     pairs : bool, default=True
         Whether (n_rows,) may be the score of class 1 minus that of class 0. Each class then gets half of it.
@@ -24,7 +24,7 @@ def init_scores(scores_given, n_rows, n_classes, *, pairs=True, shown="init_scor
         If the shape is wrong, or a number is not finite.
     """
     try:
-        scores = np.asarray(scores_given)
+        scores = np.asarray(init_score)
         if scores.dtype not in (np.float32, np.float64):
             scores = scores.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -34,10 +34,10 @@ def init_scores(scores_given, n_rows, n_classes, *, pairs=True, shown="init_scor
         half = scores / 2
         scores = np.stack((-half, half), axis=1)
     if scores.shape != (n_rows, n_classes):
-        other = f", or ({n_rows},): that of class 1 minus that of class 0" if pairs else ""
+        other_shape = f", or ({n_rows},): that of class 1 minus that of class 0" if pairs else ""
         raise ValueError(
             f"{shown} has shape {scores.shape}; give one score per row and class, ({n_rows}, "
-            f"{n_classes}){other}"
+            f"{n_classes}){other_shape}"
         )
     if scores.size and not (-LARGEST <= scores.min() and scores.max() <= LARGEST):
         row, column = np.argwhere(~(np.abs(scores) <= LARGEST))[0].tolist()
@@ -58,9 +58,9 @@ def refuse_init_score(init_score, name, takes):
         )
 
 
-def need_init_score(estimator, task, first):
+def need_init_score(estimator, task, has_init_score):
     """Refuse rows without ``init_score`` if the estimator was fitted with one; ``task`` names the method."""
-    if getattr(estimator, "_has_init_score", False) and not first:
+    if getattr(estimator, "_has_init_score", False) and not has_init_score:
         raise ValueError(
             f"{task}: the model was fitted with init_score; give the init_score of these rows, too"
         )

@@ -56,7 +56,7 @@ class Intervals(Kind):
         return np.where(np.isnan(values), end - begin + 1, interval) + begin + 2 * i
 
     def single(self):
-        """The same model with a float32 table."""
+        """Convert the table to float32."""
         with np.errstate(over="ignore", under="ignore"):
             table = self.table.astype(np.float32) + np.float32(0)  # turns underflowed -0 into +0
         if not np.isfinite(table).all():
@@ -67,7 +67,7 @@ class Intervals(Kind):
         return replace(self, table=table)
 
     def laid_out(self, layout=None, leaves="float32"):
-        """The same model in float32, the only layout of this kind; see `Kind`."""
+        """Convert the table to float32, the only form in which this kind is saved."""
         if layout not in (None, "interval") or leaves != "float32":
             raise ValueError(
                 f"{MERGED}, so it cannot be converted to another layout; save that from the "
@@ -76,7 +76,7 @@ class Intervals(Kind):
         return self.single()
 
     def merge(self):
-        """The same model."""
+        """Return the model itself."""
         return self
 
     def sections(self):
@@ -88,21 +88,18 @@ class Intervals(Kind):
         ]
 
     def dump(self):
-        ends = self.offset.tolist()
-        yield (
-            "features",
-            (
-                {
-                    "feature": feature,
-                    "thresholds": self.threshold[begin:end].tolist(),
-                    "values": self.table[begin + 2 * i : end + 2 * i + 1].tolist(),
-                    "missing": self.table[end + 2 * i + 1].tolist(),
-                }
-                for i, (feature, begin, end) in enumerate(
-                    zip(self.feature.tolist(), ends, ends[1:], strict=False)
-                )
-            ),
-        )
+        yield "features", map(self._dump_of, range(len(self.feature)))
+
+    def _dump_of(self, i):
+        """Thresholds and values of used feature number i, for JSON."""
+        begin = int(self.offset[i])
+        end = int(self.offset[i + 1])
+        return {
+            "feature": int(self.feature[i]),
+            "thresholds": self.threshold[begin:end].tolist(),
+            "values": self.table[begin + 2 * i : end + 2 * i + 1].tolist(),
+            "missing": self.table[end + 2 * i + 1].tolist(),
+        }
 
     @classmethod
     def from_sections(cls, sections, header):
@@ -121,13 +118,13 @@ class Intervals(Kind):
 
     def used_features(self):
         """Features, and the total variation of each one's intervals."""
-        rows = self.offset + 2 * np.arange(len(self.offset))
+        first_row = self.offset + 2 * np.arange(len(self.offset))
         table = self.table.astype(np.float64)
-        parts = [
-            np.abs(np.diff(table[a : b - 1], axis=0)).sum()
-            for a, b in zip(rows, rows[1:], strict=False)
+        variations = [
+            np.abs(np.diff(table[begin : end - 1], axis=0)).sum()
+            for begin, end in zip(first_row, first_row[1:], strict=False)
         ]
-        return self.feature, np.array(parts)
+        return self.feature, np.array(variations)
 
 
 def merged(stumps):
@@ -135,27 +132,27 @@ def merged(stumps):
     right = stumps.right.astype(np.float64)
     left = -right if stumps.left is None else stumps.left.astype(np.float64)
     order = np.lexsort((stumps.threshold, stumps.feature))
-    features, first = np.unique(stumps.feature[order], return_index=True)
-    first = np.append(first, len(order))
+    features, begin_of_feature = np.unique(stumps.feature[order], return_index=True)
+    begin_of_feature = np.append(begin_of_feature, len(order))
     offset = [0]
     thresholds = []
     rows = []
     for i in range(len(features)):
-        mine = order[first[i] : first[i + 1]]
+        stumps_of_feature = order[begin_of_feature[i] : begin_of_feature[i + 1]]
         zero = np.zeros(stumps.n_classes)
         total = (zero, zero)
-        nan = (zero, zero)
-        for j in mine:
+        missing = (zero, zero)
+        for j in stumps_of_feature:
             total = _add(*total, left[j])
-            nan = _add(*nan, left[j] if stumps.nan_left[j] else right[j])
+            missing = _add(*missing, left[j] if stumps.nan_left[j] else right[j])
         rows.append(total[0])
-        cuts, begin = np.unique(stumps.threshold[mine], return_index=True)
-        begin = np.append(begin, len(mine))
+        cuts, begin = np.unique(stumps.threshold[stumps_of_feature], return_index=True)
+        begin = np.append(begin, len(stumps_of_feature))
         for c in range(len(cuts)):
-            for j in mine[begin[c] : begin[c + 1]]:
+            for j in stumps_of_feature[begin[c] : begin[c + 1]]:
                 total = _add(*_add(*total, right[j]), -left[j])
             rows.append(total[0])
-        rows.append(nan[0])
+        rows.append(missing[0])
         thresholds.append(cuts)
         offset.append(offset[-1] + len(cuts))
     threshold = np.concatenate(thresholds) if thresholds else np.zeros(0, dtype=np.float32)
@@ -171,7 +168,7 @@ def _add(high, low, value):
     It has 106 bits, and the result is the same on every machine.
     """
     total = high + value
-    part = total - high
-    low = low + ((high - (total - part)) + (value - part))
+    added = total - high
+    low = low + ((high - (total - added)) + (value - added))
     high = total + low
     return high, low - (high - total)

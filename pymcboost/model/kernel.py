@@ -80,8 +80,8 @@ class KernelMachine(Machine):
     def canonical(self):
         """Check the model and return it in the canonical form in which it is saved.
 
-        Contiguous float32 arrays without negative zeros; parameters that the kernel does not use are 0; support vectors
-        whose coefficients are all 0 are left out; the shift of "perceptron" is added to the intercept.
+        It has contiguous float32 arrays without negative zeros. Parameters that the kernel does not use are 0. Support
+        vectors whose coefficients are all 0 are left out. The constant term of "perceptron" is added to the intercept.
 
         Raises
         ------
@@ -97,11 +97,15 @@ class KernelMachine(Machine):
                 f"support must have shape (support vectors, features), not {np.shape(self.support)}"
             )
         n, d = np.shape(self.support)
-        gamma = float(finite("gamma", self.gamma, ())) if self.kernel in ("poly", "rbf") else 0.0
-        coef0 = (
-            float(finite("coef0", self.coef0, ())) if self.kernel in ("poly", "perceptron") else 0.0
-        )
-        degree = self.degree if self.kernel == "poly" else 0
+        gamma = 0.0
+        coef0 = 0.0
+        degree = 0
+        if self.kernel in ("poly", "rbf"):
+            gamma = float(finite("gamma", self.gamma, ()))
+        if self.kernel in ("poly", "perceptron"):
+            coef0 = float(finite("coef0", self.coef0, ()))
+        if self.kernel == "poly":
+            degree = self.degree
         if self.kernel in ("poly", "rbf") and not gamma > 0:
             raise ValueError(f"gamma must be positive and at least 1.5e-45, not {self.gamma!r}")
         if degree != int(degree) or not 0 <= degree <= MAX_DEGREE:
@@ -118,7 +122,8 @@ class KernelMachine(Machine):
         coef = finite("coef", self.coef, (n, len(intercept)))
         used = coef.any(axis=1)
         if not used.all():
-            support, coef = support[used], coef[used]
+            support = support[used]
+            coef = coef[used]
         scale = None if self.scale is None else self.scale.canonical(d)
         return KernelMachine(
             self.kernel, gamma, coef0, int(degree), support, coef, intercept, scale
@@ -136,19 +141,12 @@ class KernelMachine(Machine):
         return sections
 
     def dump(self):
-        yield (
-            "kernel",
-            {name: getattr(self, name) for name in ("kernel", "gamma", "coef0", "degree")},
-        )
+        parameters = ("kernel", "gamma", "coef0", "degree")
+        yield "kernel", {name: getattr(self, name) for name in parameters}
         scale = self.scale
         yield "scale", scale and {"offset": scale.offset.tolist(), "factor": scale.factor.tolist()}
-        yield (
-            "support",
-            (
-                {"x": x.tolist(), "coef": coef.tolist()}
-                for x, coef in zip(self.support, self.coef, strict=True)
-            ),
-        )
+        vectors = zip(self.support, self.coef, strict=True)
+        yield "support", ({"x": x.tolist(), "coef": coef.tolist()} for x, coef in vectors)
 
     @classmethod
     def from_sections(cls, sections, header):
@@ -171,17 +169,25 @@ class KernelMachine(Machine):
         return f"{self.NAME} ({self.kernel}), {counted(len(self), 'support vector')}"
 
     def describe(self, leaves):
-        facts = {name: getattr(self, name) for name in ("gamma", "coef0", "degree")}
-        size_facts = {"support_vectors": len(self), "scaled": self.scale is not None}
-        return {"kernel": {"name": self.kernel, **facts, **size_facts}}
+        return {
+            "kernel": {
+                "name": self.kernel,
+                "gamma": self.gamma,
+                "coef0": self.coef0,
+                "degree": self.degree,
+                "support_vectors": len(self),
+                "scaled": self.scale is not None,
+            }
+        }
 
     @staticmethod
     def lines(facts):
         kernel = facts["kernel"]
         formula = FORMULAS[kernel["name"]]
-        used = " ".join(
+        parameters = " ".join(
             f"{name}={kernel[name]:.6g}" for name in ("gamma", "coef0", "degree") if name in formula
         )
-        yield "kernel", f"{kernel['name']}: {formula}" + (f" with {used}" if used else "")
+        text = f"{kernel['name']}: {formula}"
+        yield "kernel", f"{text} with {parameters}" if parameters else text
         yield "vectors", counted(kernel["support_vectors"], "support vector")
         yield "scaling", "in the model" if kernel["scaled"] else "none"

@@ -5,11 +5,11 @@ line in `kinds`. `Model`, the file format and the command line use these members
 
 ===========================  =====================================================================================
 KIND, NAME                   its number in a file, and its name
-no_stages                    why its first rounds are no model; None if they are one
+no_stages                    why its first rounds are not a model; None if they are
 own_exits                    early exits that need no section of the file
 allows_missing               whether rows may hold NaN
 share_of                     what the shares of `used_features` are parts of; None if there are no shares
-additive                     whether each weak learner asks about one feature, so that scores are sums of curves
+additive                     whether each weak learner uses one feature, so that scores are sums of curves
 laid_out(layout, leaves)     the same model checked, in the one form that is saved
 sections()                   its sections of a file; the bias, the labels and the meta text are common to all kinds
 from_sections(...)           the model over the sections of a file
@@ -23,16 +23,23 @@ A training uses these members, and so does not depend on the kind:
 
 ===========================  =====================================================================================
 scores(X)                    scores of the classes (m, K)
-column_scores(X)             those of the columns of a code (m, P) where there is one, else `scores`
+column_scores(X)             scores of the columns (m, P) if there is a code, else `scores`
 width, add_scores_to, decode how the scores of rounds add up: ``sums = zeros((m, width))``, ``add_scores_to(sums, X)``
                              for the model of each round, then ``decode(sums)``
 each_tree()                  its weak learners as trees; ValueError if they are not kept
-splits()                     the arrays of all their splits, as `Trees` has them; ValueError likewise
+splits()                     the arrays of all their splits, as in `Trees`; ValueError if they are not kept
 ===========================  =====================================================================================
 
-A training also needs these of a builder, which grows a model: ``len(builder)``, ``freeze()`` (the model so far),
-``current()`` (the same, which the next weak learner may invalidate), ``tail(start)`` (the same from weak learner
-``start`` on), ``rounds()`` (models that add up to the current one, as they were trained), ``truncate_rounds(n)``.
+A builder grows a model. A training uses these members of it:
+
+===========================  =====================================================================================
+len(builder)                 number of weak learners
+freeze()                     the model so far
+current()                    the model so far, which the next weak learner may invalidate
+tail(start)                  the model from weak learner ``start`` on, which the next weak learner may invalidate
+rounds()                     models that add up to the current one, as they were trained
+truncate_rounds(n)           keeps the first n rounds
+===========================  =====================================================================================
 """
 
 from dataclasses import replace
@@ -75,13 +82,13 @@ class Kind:
         return self
 
     def merge(self):
-        """The same function as a table of intervals per feature, if possible."""
+        """Convert to a table of intervals per feature, with the same scores, if possible."""
         raise ValueError(
             f"an interval table is for stumps; a {self.NAME} supports only layout='list'"
         )
 
     def half(self):
-        """The same model with float16 leaves, if it has leaves."""
+        """Convert the leaves to float16, if there are any."""
         raise ValueError("leaves='float16' is for trees; this model has none")
 
     def laid_out(self, layout="list", leaves="float32"):
@@ -134,10 +141,9 @@ class Kind:
     def lines(facts):
         """Yield (name, text) of the lines in ``mcboost-info`` that are specific to this kind, given all facts."""
         learners = "merged" if facts["n_learners"] is None else facts["n_learners"]
-        yield (
-            "learners",
-            f"{learners}, totally corrective" if facts["totally_corrective"] else learners,
-        )
+        if facts["totally_corrective"]:
+            learners = f"{learners}, totally corrective"
+        yield "learners", learners
 
     def dump(self):
         """Yield (name, value) of everything except the bias that scores depend on: a value for JSON, or an iterator.
@@ -166,11 +172,9 @@ class Kind:
 
     def _shown_sets(self):
         """Yield, for every tree, the levels that its splits send left; None endlessly without categories."""
-        return (
-            repeat(None)
-            if self.categories is None
-            else map(self._shown_of, self.each_tree(), self.each_sets())
-        )
+        if self.categories is None:
+            return repeat(None)
+        return map(self._shown_of, self.each_tree(), self.each_sets())
 
     def _shown_of(self, tree, sets):
         """Levels that each split of a tree sends left; None for a threshold."""
@@ -187,12 +191,15 @@ class Kind:
         """Rows in the leaves of every tree, from left to right; None endlessly if the model does not store them."""
         if self.cover is None:
             return repeat(None)
+        if not len(self):
+            return []
         offset = self.splits()[0]
-        return np.split(self.cover, (offset + np.arange(len(offset)))[1:-1]) if len(self) else []
+        first_leaf = offset + np.arange(len(offset))
+        return np.split(self.cover, first_leaf[1:-1])
 
-    def shifted(self, by):
-        """The same model with numbers (K,) added to the scores of all rows; the bias is rounded to float32."""
-        return replace(self, bias=per_class("bias", self.bias.astype(np.float64) + by))
+    def shifted(self, shift):
+        """Add numbers (K,) to the scores of all rows; the bias is rounded to float32."""
+        return replace(self, bias=per_class("bias", self.bias.astype(np.float64) + shift))
 
     def form(self):
         """Properties that two models must share so that rounds of one can be added to the other."""
@@ -209,9 +216,12 @@ class Kind:
     def compact(self):
         """The features that occur, at least one, and the same model with only these."""
         used, feature = np.unique(self.feature, return_inverse=True)
-        used = used if len(used) else np.zeros(1, dtype=np.int64)
-        fewer = {} if self.categories is None else {"categories": self.categories.of(used)}
-        return used, replace(self, feature=feature, n_features=len(used), **fewer)
+        if not len(used):
+            used = np.zeros(1, dtype=np.int64)
+        compact = replace(self, feature=feature, n_features=len(used))
+        if self.categories is not None:
+            compact = replace(compact, categories=self.categories.of(used))
+        return used, compact
 
     # -- what a training asks --------------------------------------------------------------------------------------
 
@@ -254,40 +264,37 @@ class Kind:
 
 def tree_of(ensemble, number):
     """Tree ``number`` of an ensemble, in the form of a dump."""
-    return next(
-        islice(
-            map(_tree, ensemble.each_tree(), ensemble._covers(), ensemble._shown_sets()),
-            number,
-            None,
-        )
-    )
+    trees = map(_tree, ensemble.each_tree(), ensemble._covers(), ensemble._shown_sets())
+    return next(islice(trees, number, None))
 
 
 def _tree(tree, cover, sets):
     """Convert a tree (see `Trees.each_tree`) to a dictionary with nodes in preorder and children by number."""
     feature, threshold, nan_left, right, leaf, cls, base = tree
-    rows = None if cover is None else [0, *np.cumsum(cover).tolist()]
+    rows_before = None if cover is None else [0, *np.cumsum(cover).tolist()]
     nodes = []
-    parts = [(0, len(feature), 0, None, None)]
-    while parts:
-        i, end, first_leaf, parent, side = parts.pop()
+    # Subtrees that are still to be converted: splits from i to end, first leaf, and where the parent names them.
+    waiting = [(0, len(feature), 0, None, None)]
+    while waiting:
+        i, end, first_leaf, parent, side = waiting.pop()
         if parent is not None:
             nodes[parent][side] = len(nodes)
-        covered = (
-            {} if rows is None else {"cover": rows[first_leaf + end - i + 1] - rows[first_leaf]}
-        )
         if i == end:
-            nodes.append(
-                {"value": (leaf[first_leaf] + np.float32(0)).tolist(), **covered}
-            )  # without -0
-            continue
-        missing = "left" if nan_left[i] else "right"
-        step = int(right[i])
-        ordered = sets is None or sets[i] is None
-        test = {"threshold": float(threshold[i])} if ordered else {"levels": sets[i]}
-        node = {"feature": int(feature[i]), **test, "missing": missing, **covered}
-        parts.append((i + step, end, first_leaf + step, len(nodes), "right"))
-        parts.append((i + 1, i + step, first_leaf, len(nodes), "left"))
+            node = {"value": (leaf[first_leaf] + np.float32(0)).tolist()}  # without -0
+        else:
+            middle_leaf = first_leaf + int(right[i])
+            middle = i + int(right[i])
+            node = {"feature": int(feature[i])}
+            if sets is None or sets[i] is None:
+                node["threshold"] = float(threshold[i])
+            else:
+                node["levels"] = sets[i]
+            node["missing"] = "left" if nan_left[i] else "right"
+            waiting.append((middle, end, middle_leaf, len(nodes), "right"))
+            waiting.append((i + 1, middle, first_leaf, len(nodes), "left"))
+        if rows_before is not None:
+            end_leaf = first_leaf + end - i + 1
+            node["cover"] = rows_before[end_leaf] - rows_before[first_leaf]
         nodes.append(node)
     return {"class": None if cls < 0 else cls, "base": None if base < 0 else base, "nodes": nodes}
 
@@ -303,14 +310,13 @@ class Machine(Kind):
 
     @property
     def bias(self):
-        """The same as ``intercept``."""
+        """Initial scores of the classes: the intercepts."""
         return self.intercept
 
-    def shifted(self, by):
-        """See `Kind`."""
-        return replace(
-            self, intercept=per_class("intercept", self.intercept.astype(np.float64) + by)
-        )
+    def shifted(self, shift):
+        """Add numbers (K,) to the scores of all rows; the intercept is rounded to float32."""
+        intercept = self.intercept.astype(np.float64) + shift
+        return replace(self, intercept=per_class("intercept", intercept))
 
     @staticmethod
     def lines(facts):

@@ -18,9 +18,10 @@ class _Kinds(dict):
     """Classes by number; a module is loaded when the first model of its kind is opened."""
 
     def __missing__(self, number):
-        module, _, name = PLACES[number].partition(".")
-        kind = self[number] = getattr(importlib.import_module(f"pymcboost.model.{module}"), name)
-        return kind
+        module_name, _, class_name = PLACES[number].partition(".")
+        module = importlib.import_module(f"pymcboost.model.{module_name}")
+        self[number] = getattr(module, class_name)
+        return self[number]
 
 
 KINDS = _Kinds()

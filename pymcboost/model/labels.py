@@ -81,7 +81,7 @@ class Labels:
         return self.classes_[best], scores
 
     def _top(self, X, k, n_jobs):
-        """Like `predict_top`, with positions of the classes."""
+        """Positions of the k classes with the largest scores (m, k), and these scores."""
         return self._rows.top(X, number_of(k, self.n_classes_), n_jobs)
 
     def _indicator_of(self, scores):

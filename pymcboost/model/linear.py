@@ -41,8 +41,9 @@ class LinearMachine(Machine):
     def canonical(self):
         """Check the model and return it in the canonical form in which it is saved.
 
-        Contiguous float32 arrays without negative zeros; a scale is folded: ``coef * factor`` is rounded to float32,
-        and the intercept takes off the rounded coefficients times the offsets, rounded once.
+        It has contiguous float32 arrays without negative zeros. A scale is merged: ``coef * factor`` is rounded to
+        float32, and the rounded coefficients times the offsets are subtracted from the intercept, which is rounded
+        once.
 
         Raises
         ------

@@ -55,9 +55,9 @@ class MissingColumns:
             return X
         names = self.feature_names or names_of(X)
         X = self._rows.checked(X)
-        place = self._first_new_missing(X)
-        if place is not None:
-            row, column = place
+        entry = self._first_new_missing(X)
+        if entry is not None:
+            row, column = entry
             name = column if names is None else repr(names[column])
             raise ValueError(f"row {row} of X: {self._missing_in(column, name)}; {REMEDY}")
         return X
@@ -69,32 +69,32 @@ class MissingColumns:
             raise ValueError(f"missing='error': {UNKNOWN}; use missing='allow'")
         if hasattr(X, "indptr"):
             return _first_in_sparse(X, columns)
-        others = np.setdiff1d(np.arange(X.shape[1]), columns)
-        # Codes that are not among the levels also count as missing.
-        categories = self.categories
-        coded = None if categories is None else np.intersect1d(categories.feature, others)
-        if not len(others):
+        complete_columns = np.setdiff1d(np.arange(X.shape[1]), columns)
+        if not len(complete_columns):
             return None
+        categories = self.categories
+        has_categories = categories is not None and bool(
+            np.isin(categories.feature, complete_columns).any()
+        )
         step = max(1, PIECE // X.shape[1])
         for begin in range(0, X.shape[0], step):
-            piece = X[begin : begin + step]
-            piece = categories.bounded(piece) if coded is not None and len(coded) else piece
-            absent = np.isnan(piece)
-            if absent.any():
-                absent = absent[:, others]
-                row = int(absent.any(axis=1).argmax())
-                if absent[row].any():
-                    return begin + row, int(others[absent[row].argmax()])
+            rows = X[begin : begin + step]
+            if has_categories:
+                # Codes that are not among the levels also count as missing.
+                rows = categories.bounded(rows)
+            is_missing = np.isnan(rows)
+            if is_missing.any():
+                is_missing = is_missing[:, complete_columns]
+                row = int(is_missing.any(axis=1).argmax())
+                if is_missing[row].any():
+                    return begin + row, int(complete_columns[is_missing[row].argmax()])
         return None
 
     def _missing_in(self: _Model, column: int, name: Any) -> str:
         """Describe a missing value in this column; ``name`` is the column's name in the message."""
-        categorical = self.categories is not None and column in self.categories.feature
-        problem = (
-            "a value is missing or not one of the categories"
-            if categorical
-            else "a value is missing"
-        )
+        problem = "a value is missing"
+        if self.categories is not None and column in self.categories.feature:
+            problem += " or not one of the categories"
         return f"{problem} in column {name}, which had no missing values in training"
 
 
@@ -111,25 +111,28 @@ def columns_in(meta: Any, n_features: int) -> Any:
     columns = meta.get(ENTRY, [])
     if columns == ALL:
         return np.arange(n_features)
-    ok = isinstance(columns, list) and all(type(j) is int and 0 <= j < n_features for j in columns)
-    return np.unique(np.array(columns, dtype=np.int64)) if ok else None
+    if not isinstance(columns, list):
+        return None
+    if not all(type(j) is int and 0 <= j < n_features for j in columns):
+        return None
+    return np.unique(np.array(columns, dtype=np.int64))
 
 
 def entry_of(columns: Any, n_features: int) -> dict[str, Any]:
     """Entry of the metadata for columns with missing values; empty if there are none."""
     if not len(columns):
         return {}
-    listed = len(columns) <= min(MOST_LISTED, n_features - 1)
-    return {ENTRY: columns.tolist() if listed else ALL}
+    is_listed = len(columns) <= min(MOST_LISTED, n_features - 1)
+    return {ENTRY: columns.tolist() if is_listed else ALL}
 
 
 def with_missing(X: Any, rows: Any = None) -> Any:
     """Columns of an array or CSR matrix with missing values in ``rows`` (int64), or anywhere: int64, ascending."""
     if hasattr(X, "indptr"):
-        absent, row = _absent_in_sparse(X)
+        missing, row = _missing_in_sparse(X)
         if rows is not None:
-            absent = absent[np.isin(row, rows)]
-        return np.unique(X.indices[absent]).astype(np.int64)
+            missing = missing[np.isin(row, rows)]
+        return np.unique(X.indices[missing]).astype(np.int64)
     n_rows = X.shape[0] if rows is None else len(rows)
     has_missing = np.zeros(X.shape[1], dtype=bool)
     step = max(1, PIECE // max(1, X.shape[1]))
@@ -140,21 +143,21 @@ def with_missing(X: Any, rows: Any = None) -> Any:
 
 
 def _first_in_sparse(X, columns):
-    """See `MissingColumns._first_new_missing`; for a CSR matrix."""
-    absent, row = _absent_in_sparse(X)
-    new = ~np.isin(X.indices[absent], columns)
-    absent, row = absent[new], row[new]
-    if not len(absent):
+    """First row and column of a CSR matrix with a missing value that is not in these columns; None if there is none."""
+    missing, row = _missing_in_sparse(X)
+    column = X.indices[missing]
+    is_new = ~np.isin(column, columns)
+    row = row[is_new]
+    column = column[is_new]
+    if not len(row):
         return None
-    first = np.lexsort((X.indices[absent], row))[0]
-    return int(row[first]), int(X.indices[absent[first]])
+    first = np.lexsort((column, row))[0]
+    return int(row[first]), int(column[first])
 
 
-def _absent_in_sparse(X):
+def _missing_in_sparse(X):
     """Positions of the missing values among the stored values of a CSR matrix, and their rows: two int64 arrays."""
-    absent = (
-        np.flatnonzero(np.isnan(X.data))
-        if X.data.dtype.kind == "f"
-        else np.zeros(0, dtype=np.int64)
-    )
-    return absent, X.indptr.searchsorted(absent, "right") - 1
+    missing = np.zeros(0, dtype=np.int64)
+    if X.data.dtype.kind == "f":
+        missing = np.flatnonzero(np.isnan(X.data))
+    return missing, X.indptr.searchsorted(missing, "right") - 1

@@ -118,23 +118,22 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
     """
 
     def __init__(self, data, scorer):
+        header = file.header(scorer)
         self._data = data
         self._scorer = scorer
-        self._header = header = file.header(scorer)
+        self._header = header
         self._kind = KINDS[header.kind]
         self._names = partial(file.feature_names, data, scorer)
-        categories = cache(partial(_categories, data, scorer))
-        self._rows = Rows(scorer, self._kind.allows_missing, self._names, categories)
-        self._categories = categories
+        self._categories = cache(partial(_categories, data, scorer))
+        self._rows = Rows(scorer, self._kind.allows_missing, self._names, self._categories)
+        self._classes = None
         self.n_classes_ = header.n_classes
         self.n_features_in_ = header.n_features
         self.kind = header.kind
         self.link = header.link
-        merged = self._kind.no_stages is not None
-        self.n_learners, self.n_rounds = (
-            (None, None) if merged else (header.n_learners, header.n_rounds)
-        )
-        self._classes = None
+        is_merged = self._kind.no_stages is not None
+        self.n_learners = None if is_merged else header.n_learners
+        self.n_rounds = None if is_merged else header.n_rounds
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -155,9 +154,8 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         ModelFormatError
             If the bytes are not a valid model file.
         """
-        data = (
-            data if type(data) is bytes else bytes(memoryview(data))
-        )  # bytes(memoryview(data)) would always copy
+        if type(data) is not bytes:  # the conversion would always copy
+            data = bytes(memoryview(data))
         return cls(data, file.check(data))
 
     @classmethod
@@ -228,7 +226,7 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
 
     @property
     def information(self):
-        """The same as `meta`, or an empty dictionary if that cannot be read. Scoring does not need it."""
+        """Information about the training, as `meta`, but empty if that is not valid JSON. Scoring does not need it."""
         try:
             return self.meta
         except ModelFormatError:
@@ -398,11 +396,11 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
                     "an early exit takes only the scores of the model into account; leave out "
                     "early or init_score"
                 )
-            return self.predict_early(self._accepted(X, missing), early, n_jobs)[0]
+            labels, _ = self.predict_early(self._accepted(X, missing), early, n_jobs)
+            return labels
         if self.link == "sigmoid":
-            return self._indicator_of(
-                self.raw_scores(X, n_jobs, init_score=init_score, missing=missing)
-            )
+            scores = self.raw_scores(X, n_jobs, init_score=init_score, missing=missing)
+            return self._indicator_of(scores)
         return self.classes_[self.predict_codes(X, n_jobs, init_score=init_score, missing=missing)]
 
     def predict_codes(
@@ -456,9 +454,8 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         """
         self._need_probabilities()
         if init_score is not None:
-            return self._probabilities_of(
-                self.raw_scores(X, n_jobs, init_score=init_score, missing=missing)
-            )
+            scores = self.raw_scores(X, n_jobs, init_score=init_score, missing=missing)
+            return self._probabilities_of(scores)
         return self._rows.probabilities(self._accepted(X, missing), n_jobs)
 
     def decode(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -530,7 +527,9 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         Model
             The new model.
         """
-        kept = {"stages": False} if self.totally_corrective else {}
+        kept = {}
+        if self.totally_corrective:
+            kept["stages"] = False
         if self._has_priors():
             kept |= self._kept_of_priors(meta)
         return self._with_meta({**meta, **kept})
@@ -551,19 +550,18 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         bytes
             What `save` writes.
         """
-        if layout is leaves is None:
+        if layout is None and leaves is None:
             return self._data
-        form = (self.layout, self.leaves)
-        new_form = (form[0] if layout is None else layout, form[1] if leaves is None else leaves)
-        if new_form == form:
+        layout = self.layout if layout is None else layout
+        leaves = self.leaves if leaves is None else leaves
+        if (layout, leaves) == (self.layout, self.leaves):
             return self._data
-        left_out = dict.fromkeys(file.EARLY)
+        changed = dict.fromkeys(file.EARLY)  # early exits are left out
         information = self.information
-        if (
-            new_form[1] != form[1] and information.pop("score_error", None) is not None
-        ):  # the stored error does not apply to rounded leaves
-            left_out["meta"] = dict(file.meta_sections(information)).get("meta")
-        return self._encoded(self.ensemble, *new_form, **left_out)
+        if leaves != self.leaves and information.pop("score_error", None) is not None:
+            # The stored error does not apply to rounded leaves.
+            changed["meta"] = dict(file.meta_sections(information)).get("meta")
+        return self._encoded(self.ensemble, layout, leaves, **changed)
 
     def save(
         self,
@@ -621,22 +619,21 @@ class Model(Calibration, Covers, EarlyExit, Labels, MissingColumns, Stages):
         self.__init__(state["file"], scorer)
 
     def __repr__(self):
-        summary = (
-            self.ensemble.summary(self.has_stages)
-            + ", totally corrective" * self.totally_corrective
-        )
-        return f"<Model: {summary}, {self.n_classes_} classes, {counted(self.n_features_in_, 'feature')}>"
+        summary = self.ensemble.summary(self.has_stages)
+        if self.totally_corrective:
+            summary += ", totally corrective"
+        features = counted(self.n_features_in_, "feature")
+        return f"<Model: {summary}, {self.n_classes_} classes, {features}>"
 
     def _need_stages(self):
         if not self.has_stages:
             raise ValueError(self.no_stages)
 
     def _decision(self, scores):
-        return (
-            scores[:, 1] - scores[:, 0]
-            if self.n_classes_ == 2 and self.link != "sigmoid"
-            else scores
-        )
+        """Result of `decision_function` for raw scores (m, K)."""
+        if self.n_classes_ == 2 and self.link != "sigmoid":
+            return scores[:, 1] - scores[:, 0]
+        return scores
 
 
 def _categories(data, scorer):

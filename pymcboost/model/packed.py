@@ -24,7 +24,9 @@ MISSING = 2
 HALF = 4
 HALF_LEAVES = 8
 HEADER = "<IIIIIH10B"
-ITEMS = {1: 1, 2: 2, 4: 3}
+# Codes of unsigned integers, by their bytes.
+INTEGER_CODES = {1: 1, 2: 2, 4: 3}
+INTEGERS = {1: "u1", 2: "<u2", 3: "<u4"}
 ONLY = (
     "layout='packed' is for trees whose leaf values are summed, without {}; save the model with "
     "layout='list'"
@@ -50,7 +52,7 @@ class PackedTrees(Kind):
         return packed(ensemble, leaves)
 
     def sections(self):
-        """See `Kind`."""
+        """Sections of a file: the packed trees, and the rounds if some have several trees."""
         rounds = [] if self.rounds is None else [("RNDS", self.rounds)]
         return [("PACK", self.data), *rounds]
 
@@ -61,40 +63,38 @@ class PackedTrees(Kind):
 
     @classmethod
     def layout_of(cls, sections):
-        """See `Kind`."""
+        """Layout of a file with these sections."""
         return "packed"
 
     @classmethod
     def leaves_of(cls, sections):
-        """See `Kind`."""
+        """Type of the leaves in a file with these sections."""
         return "float16" if sections["PACK"][22] & HALF_LEAVES else "float32"
 
     @staticmethod
     def lines(facts):
-        """The same lines as for trees."""
+        """Lines in ``mcboost-info``, as for trees."""
         return Trees.lines(facts)
 
 
 def packed(ensemble, leaves):
-    """See `PackedTrees.of`."""
+    """Pack checked trees; ``leaves`` is the type to which their leaves are rounded."""
     if ensemble.KIND != Trees.KIND:
         raise ValueError(f"layout='packed' is for trees, not for a {ensemble.NAME}")
-    without = {
+    unsupported = {
         "categories": ensemble.subset,
         "base classes": ensemble.base,
         "a code": ensemble.code,
+        "covers (remove them with with_covers(None))": ensemble.cover,
     }
-    without["covers (remove them with with_covers(None))"] = ensemble.cover
-    for name, part in without.items():
-        if part is not None:
+    for name, array in unsupported.items():
+        if array is not None:
             raise ValueError(ONLY.format(name))
     ensemble = ensemble.dense()
-    if leaves != "float32":
-        ensemble = (
-            ensemble.half()
-            if leaves == "float16"
-            else replace(ensemble, leaf=rounded(ensemble.leaf))
-        )
+    if leaves == "float16":
+        ensemble = ensemble.half()
+    elif leaves == "int8":
+        ensemble = replace(ensemble, leaf=rounded(ensemble.leaf))
     value, leaf = np.unique(ensemble.leaf.astype(np.float32), return_inverse=True)
     if len(value) > MOST_VALUES:
         raise ValueError(
@@ -102,9 +102,9 @@ def packed(ensemble, leaves):
             f"{MOST_VALUES}; use leaves='int8', which rounds them, or train with leaf_levels "
             "and a constant learning_rate"
         )
-    rounds = None if (np.diff(ensemble.rounds) == 1).all() else narrow(np.diff(ensemble.rounds))
-    leaf = leaf.reshape(ensemble.leaf.shape)
-    data = np.frombuffer(_bytes(ensemble, value, leaf), dtype=np.uint8)
+    trees_per_round = np.diff(ensemble.rounds)
+    rounds = None if (trees_per_round == 1).all() else narrow(trees_per_round)
+    data = np.frombuffer(_bytes(ensemble, value, leaf.ravel()), dtype=np.uint8)
     return PackedTrees(data, rounds, ensemble.bias, ensemble.n_features)
 
 
@@ -113,12 +113,11 @@ def rounded(leaf):
     largest = np.abs(leaf).max(initial=0)
     if not largest:
         return leaf
-    for n in range(LARGEST, LARGEST // 2, -1):  # keep leaves that are already rounded
+    # Leaves that are already multiples of such a step stay.
+    for n in range(LARGEST, LARGEST // 2, -1):
         step = float(largest) / n
-        if (
-            np.ldexp(np.frexp(step)[0], STEP_BITS) % 1 == 0
-            and not (np.fmod(leaf.astype(np.float64), step)).any()
-        ):
+        has_few_bits = np.ldexp(np.frexp(step)[0], STEP_BITS) % 1 == 0
+        if has_few_bits and not np.fmod(leaf.astype(np.float64), step).any():
             return leaf
     mantissa, exponent = np.frexp(float(largest) / LARGEST)
     step = np.ldexp(np.ceil(np.ldexp(mantissa, STEP_BITS)), int(exponent) - STEP_BITS)
@@ -130,21 +129,30 @@ def rounded(leaf):
 
 
 def _bytes(trees, value, leaf):
-    """Bytes of the section PACK. ``value``: table of leaf values; ``leaf``: indices into it, by leaf of the trees."""
+    """Bytes of the section PACK. ``value``: table of leaf values; ``leaf``: indices into it, tree after tree."""
+    # Tables of the used features, and of their thresholds, feature after feature.
     used, feature = np.unique(trees.feature, return_inverse=True)
-    cells = np.unique(np.stack((feature, _ordered(trees.threshold))), axis=1)
+    feature_and_threshold = np.stack((feature, _ordered(trees.threshold)))
+    cells = np.unique(feature_and_threshold, axis=1)
     first = np.searchsorted(cells[0], np.arange(len(used) + 1))
-    cell = _place(cells, np.stack((feature, _ordered(trees.threshold))))
-    sizes = np.diff(trees.offset)
-    least = int(sizes.min(initial=1 << 31)) if len(sizes) else 0
-    flags = CLASSES * (trees.cls is not None) + MISSING * bool(trees.nan_left.any())
+    cell = _place(cells, feature_and_threshold)
+    used = narrow(used)
+    first = narrow(first)
     threshold = _unordered(cells[1])
-    used, first = narrow(used), narrow(first)
-    splits = [feature, cell - first[feature].astype(np.int64), trees.right - 1]
+    # Numbers of the bit streams.
+    sizes = np.diff(trees.offset)
+    smallest_size = int(sizes.min(initial=1 << 31)) if len(sizes) else 0
+    size = sizes - smallest_size
     cls = np.zeros(len(trees), dtype=np.int64) if trees.cls is None else trees.cls
-    item = leaf.ravel()
-    bits = [_width(numbers) for numbers in (sizes - least, *splits)]
-    bits += [max(1, _width(item)), _width(cls)]
+    threshold_number = cell - first[feature].astype(np.int64)
+    right = trees.right - 1
+    nan_left = trees.nan_left.astype(np.int64)
+    # Widths in bits, and flags.
+    width_of_size = _width(size)
+    split_widths = [_width(feature), _width(threshold_number), _width(right)]
+    width_of_leaf = max(1, _width(leaf))
+    width_of_class = _width(cls)
+    flags = CLASSES * (trees.cls is not None) + MISSING * bool(trees.nan_left.any())
     flags += HALF * _is_half(threshold) + HALF_LEAVES * _is_half(value)
     threshold = threshold.astype("<f2" if flags & HALF else "<f4")
     value = value.astype("<f2" if flags & HALF_LEAVES else "<f4")
@@ -154,107 +162,112 @@ def _bytes(trees, value, leaf):
         len(feature),
         len(cells[0]),
         len(used),
-        least,
+        smallest_size,
         len(value),
         flags,
-        *bits,
-        ITEMS[used.itemsize],
-        ITEMS[first.itemsize],
+        width_of_size,
+        *split_widths,
+        width_of_leaf,
+        width_of_class,
+        INTEGER_CODES[used.itemsize],
+        INTEGER_CODES[first.itemsize],
         0,
     )
-    splits += [trees.nan_left.astype(np.int64)] if flags & MISSING else []
-    streams = [[sizes - least], [cls], splits, [item]]
-    widths = [bits[:1], bits[5:], [*bits[1:4], 1], bits[4:5]]
-    parts = [header, used.tobytes(), first.tobytes(), threshold.tobytes(), value.tobytes()]
-    return b"".join([*parts, *(_stream(*both) for both in zip(streams, widths, strict=True))])
+    splits = [feature, threshold_number, right]
+    if flags & MISSING:
+        splits.append(nan_left)
+        split_widths.append(1)
+    parts = [
+        header,
+        used.tobytes(),
+        first.tobytes(),
+        threshold.tobytes(),
+        value.tobytes(),
+        _stream([size], [width_of_size]),
+        _stream([cls], [width_of_class]),
+        _stream(splits, split_widths),
+        _stream([leaf], [width_of_leaf]),
+    ]
+    return b"".join(parts)
 
 
 def streams(data, n_classes):
     """Split PACK into tables and bit streams with their widths."""
     head = struct.unpack(HEADER, data[:32].tobytes())
-    n, s, n_thresholds, n_features, least, n_values, flags = head[:7]
-    size, feature, threshold, right, leaf, cls, of_feature, of_first, _ = head[7:]
-    split = [feature, threshold, right] + [1] * bool(flags & MISSING)
-    each = 1 if flags & CLASSES else n_classes
-    counts = {"size": n, "class": n, "split": s, "leaf": (s + n) * each}
-    widths = {"size": size, "class": cls, "split": sum(split), "leaf": leaf}
+    n, s, n_thresholds, n_features, smallest_size, n_values, flags = head[:7]
+    size, feature, threshold, right, leaf, cls, feature_code, first_code, _ = head[7:]
+    split_widths = [feature, threshold, right]
+    if flags & MISSING:
+        split_widths.append(1)
+    n_leaf_values = (s + n) * (1 if flags & CLASSES else n_classes)
     offset = 32
     tables = []
-    bits = {}
-    unsigned = {1: "u1", 2: "<u2", 3: "<u4"}
     for count, dtype in (
-        (n_features, unsigned[of_feature]),
-        (n_features + 1, unsigned[of_first]),
+        (n_features, INTEGERS[feature_code]),
+        (n_features + 1, INTEGERS[first_code]),
         (n_thresholds, "<f2" if flags & HALF else "<f4"),
         (n_values, "<f2" if flags & HALF_LEAVES else "<f4"),
     ):
         end = offset + count * np.dtype(dtype).itemsize
         tables.append(data[offset:end].view(dtype))
         offset = end
+    feature_table, first_table, threshold_table, value_table = tables
+    counts = {"size": n, "class": n, "split": s, "leaf": n_leaf_values}
+    widths = {"size": size, "class": cls, "split": sum(split_widths), "leaf": leaf}
+    bits = {}
     for name, count in counts.items():
         end = offset + (count * widths[name] + 7) // 8
         bits[name] = data[offset:end]
         offset = end
-    of_feature, of_first, threshold, value = tables
     return SimpleNamespace(
         n_trees=n,
         n_splits=s,
-        least=least,
-        own=bool(flags & CLASSES),
+        smallest_size=smallest_size,
+        has_classes=bool(flags & CLASSES),
         n_bytes=offset,
         counts=counts,
         widths=widths,
-        split_widths=split,
+        split_widths=split_widths,
         bits=bits,
-        feature=of_feature,
-        first=of_first,
-        threshold=threshold,
-        value=value,
+        feature=feature_table,
+        first=first_table,
+        threshold=threshold_table,
+        value=value_table,
     )
 
 
 def unpacked(sections, header):
     """Unpack a file to `Trees`."""
     k = header.n_classes
-    streams_of_model = streams(sections["PACK"], k)
-    size, cls = (
-        _numbers(
-            streams_of_model.bits[name],
-            streams_of_model.counts[name],
-            [streams_of_model.widths[name]],
-        )[0]
-        for name in ("size", "class")
-    )
-    feature, cell, right, *nan_left = _numbers(
-        streams_of_model.bits["split"], streams_of_model.n_splits, streams_of_model.split_widths
-    )
-    cell = cell + streams_of_model.first.astype(np.int64)[feature]
-    return Trees(
-        running_sums(size + streams_of_model.least),
-        streams_of_model.feature.astype(np.int64)[feature],
-        streams_of_model.threshold.astype(np.float32)[cell],
-        nan_left[0].astype(bool) if nan_left else np.zeros(streams_of_model.n_splits, dtype=bool),
-        1 + right,
-        _leaves(streams_of_model, k),
-        cls if streams_of_model.own else None,
-        None,
-        running_sums(sections.get("RNDS", np.ones(streams_of_model.n_trees, dtype=np.int64))),
-        sections["BIAS"],
-        header.n_features,
-    )
-
-
-def _leaves(streams_of_model, k):
-    """Leaves of all trees: one number each, or one for each class."""
+    pack = streams(sections["PACK"], k)
+    size = _numbers_of(pack, "size")
+    cls = _numbers_of(pack, "class")
     # uint8 is enough, because at most `MOST_VALUES` leaves differ.
-    (number,) = _numbers(
-        streams_of_model.bits["leaf"],
-        streams_of_model.counts["leaf"],
-        [streams_of_model.widths["leaf"]],
-        dtype=np.uint8,
+    leaf = pack.value.astype(np.float32)[_numbers_of(pack, "leaf", dtype=np.uint8)]
+    feature, threshold_number, right, *nan_left = _numbers(
+        pack.bits["split"], pack.n_splits, pack.split_widths
     )
-    leaf = streams_of_model.value.astype(np.float32)[number]
-    return leaf if streams_of_model.own else leaf.reshape(-1, k)
+    cell = threshold_number + pack.first.astype(np.int64)[feature]
+    trees_per_round = sections.get("RNDS", np.ones(pack.n_trees, dtype=np.int64))
+    return Trees(
+        running_sums(size + pack.smallest_size),
+        pack.feature.astype(np.int64)[feature],
+        threshold=pack.threshold.astype(np.float32)[cell],
+        nan_left=nan_left[0].astype(bool) if nan_left else np.zeros(pack.n_splits, dtype=bool),
+        right=1 + right,
+        leaf=leaf if pack.has_classes else leaf.reshape(-1, k),
+        cls=cls if pack.has_classes else None,
+        base=None,
+        rounds=running_sums(trees_per_round),
+        bias=sections["BIAS"],
+        n_features=header.n_features,
+    )
+
+
+def _numbers_of(pack, name, dtype=None):
+    """Numbers of a bit stream that has one number in every item."""
+    (numbers,) = _numbers(pack.bits[name], pack.counts[name], [pack.widths[name]], dtype)
+    return numbers
 
 
 def _ordered(threshold):
@@ -264,13 +277,16 @@ def _ordered(threshold):
 
 
 def _unordered(number):
+    """Convert the integers of `_ordered` to float32."""
     return np.where(number < 0, -number | 1 << 31, number).astype(np.uint32).view(np.float32)
 
 
 def _place(cells, cells_to_find):
     """Positions of the columns of ``cells_to_find`` among the sorted columns of ``cells``."""
-    keys = [pair[0] * (1 << 33) + pair[1] + (1 << 32) for pair in (cells, cells_to_find)]
-    return np.searchsorted(*keys)
+    keys, keys_to_find = (
+        feature * (1 << 33) + threshold + (1 << 32) for feature, threshold in (cells, cells_to_find)
+    )
+    return np.searchsorted(keys, keys_to_find)
 
 
 def _is_half(values):
@@ -290,7 +306,7 @@ def _stream(numbers, widths):
     for begin in range(0, len(numbers[0]), BLOCK):
         columns = [
             values[begin : begin + BLOCK] >> bit & 1
-            for values, width in zip(numbers, widths, strict=False)
+            for values, width in zip(numbers, widths, strict=True)
             for bit in range(width)
         ]
         parts.append(np.packbits(np.array(columns, dtype=np.uint8).T, bitorder="little").tobytes())

@@ -27,9 +27,8 @@ def check_sparse(X):
     """Refuse a compressed sparse matrix with invalid index arrays, with which SciPy's own operations would crash."""
     if hasattr(X, "check_format"):
         try:
-            if {X.indices.dtype.kind, X.indptr.dtype.kind} != {
-                "i"
-            }:  # differences of unsigned integers are never negative
+            # The check looks for negative differences, which unsigned integers do not have.
+            if {X.indices.dtype.kind, X.indptr.dtype.kind} != {"i"}:
                 raise TypeError("its index arrays must hold signed integers")
             X.check_format(full_check=True)
         except (ValueError, TypeError) as error:
@@ -48,10 +47,11 @@ def as_numpy(X):
     if np.ma.isMaskedArray(X):
         if not np.ma.is_masked(X):
             return X.data
-        kind = X.dtype.kind
-        return (X if kind == "f" else X.astype(np.float64 if kind in "biu" else object)).filled(
-            np.nan
-        )
+        if X.dtype.kind in "biu":
+            X = X.astype(np.float64)
+        elif X.dtype.kind != "f":
+            X = X.astype(object)
+        return X.filled(np.nan)
     if hasattr(X, "collect") and hasattr(X, "collect_schema"):
         raise TypeError("X is a lazy frame without data; use X.collect()")
     if not hasattr(X, "__dlpack__") or isinstance(X, np.ndarray):
@@ -63,37 +63,35 @@ def as_numpy(X):
 
 
 def own_labels(y):
-    """Convert labels like `own`. Numbers and booleans become NumPy's, also those in pandas' types and in object arrays.
+    """Convert labels like `as_numpy`. Numbers and booleans in pandas' types and in object arrays become NumPy's.
 
     A column of a data frame with text, such as ``df.iloc[:, 0]``, may hold Python integers as objects. NumPy and
     scikit-learn could otherwise convert pandas' integer types to float64 or objects.
     """
-    dtype = (
-        y.dtypes.iloc[0]
-        if hasattr(y, "iloc") and y.shape[1:] == (1,)
-        else getattr(y, "dtype", None)
-    )
-    to = getattr(dtype, "numpy_dtype", None)
-    if to is None or to.kind not in "biu" or np.asarray(y.isna()).any():
-        y = as_numpy(y)
-        return _numbers_in(np.asarray(y), y) if getattr(dtype, "kind", None) == "O" else y
-    return y.to_numpy(dtype=to)
+    if hasattr(y, "iloc") and y.shape[1:] == (1,):  # a frame with one column
+        dtype = y.dtypes.iloc[0]
+    else:
+        dtype = getattr(y, "dtype", None)
+    numpy_dtype = getattr(dtype, "numpy_dtype", None)  # of pandas' types
+    if numpy_dtype is not None and numpy_dtype.kind in "biu" and not np.asarray(y.isna()).any():
+        return y.to_numpy(dtype=numpy_dtype)
+    y = as_numpy(y)
+    return _numbers_in(np.asarray(y), y) if getattr(dtype, "kind", None) == "O" else y
 
 
 def _numbers_in(values, y):
     """Convert an object array of numbers to a numeric array; return ``y`` if that is impossible."""
     labels = values.ravel().tolist() if values.dtype.kind == "O" else []
     types = {type(label) for label in labels}
-    if not types or not all(issubclass(kind, NUMBERS) for kind in types):
+    if not types or not all(issubclass(label_type, NUMBERS) for label_type in types):
         return y
     try:
         numbers = np.array(labels).reshape(values.shape)
     except OverflowError:
         return y
-    rounded = numbers.dtype.kind == "f" and not any(
-        issubclass(kind, (float, np.floating)) for kind in types
-    )
-    return numbers if numbers.dtype.kind in "biuf" and not rounded else y
+    has_floats = any(issubclass(label_type, (float, np.floating)) for label_type in types)
+    is_rounded = numbers.dtype.kind == "f" and not has_floats
+    return numbers if numbers.dtype.kind in "biuf" and not is_rounded else y
 
 
 def check_shape(X, n_features):
@@ -110,40 +108,41 @@ def check_shape(X, n_features):
         )
 
 
-def joined(parts):
+def joined(arrays):
     """Concatenate label arrays.
 
     Integers stay integers, even if NumPy would convert signed and unsigned ones to floats.
     """
-    types = [part.dtype for part in parts]
+    types = [array.dtype for array in arrays]
     if all(dtype.kind in "bui" for dtype in types) and np.result_type(*types).kind == "f":
-        largest = max(int(part.max(initial=0)) for part in parts)
+        largest = max(int(array.max(initial=0)) for array in arrays)
         if largest >= 2**63:
             raise ValueError(
                 f"y has the label {largest}, but integer labels must lie in [-2^63, 2^63 - 1]. "
                 "Convert all labels to text"
             )
-        parts = [part.astype(np.int64) for part in parts]
-    return np.concatenate(parts)
+        arrays = [array.astype(np.int64) for array in arrays]
+    return np.concatenate(arrays)
 
 
 def positions(labels, y):
     """Positions of y among sorted labels; -1 for unknown ones. Signed and unsigned integers are compared exactly."""
     if "O" in (labels.dtype.kind, y.dtype.kind):  # some objects have no order
-        place_of_label = {label: place for place, label in enumerate(labels.tolist())}
-        return np.array([_place_of(label, place_of_label) for label in y.tolist()], dtype=np.int64)
+        position_of = {label: position for position, label in enumerate(labels.tolist())}
+        return np.array([_position(label, position_of) for label in y.tolist()], dtype=np.int64)
     wraps = np.zeros(len(y), dtype=bool)
     if {labels.dtype.kind, y.dtype.kind} == {"i", "u"}:
         cast = y.astype(np.int64 if labels.dtype.kind == "i" else np.uint64)
         wraps = (y < 0) != (cast < 0)
         y = cast
-    place = np.searchsorted(labels, y).clip(0, max(len(labels) - 1, 0))
-    return np.where(wraps | (labels[place] != y), -1, place)
+    position = np.searchsorted(labels, y).clip(0, max(len(labels) - 1, 0))
+    return np.where(wraps | (labels[position] != y), -1, position)
 
 
-def _place_of(label, place_of_label):
+def _position(label, position_of):
+    """Position of a label in a dictionary of them, or -1."""
     try:
-        return place_of_label.get(label, -1)
+        return position_of.get(label, -1)
     except TypeError:  # lists are not hashable
         return -1
 
@@ -159,9 +158,8 @@ def lists_of(y):
 
 def is_lists_of_labels(y):
     """Whether rows are lists of labels: tuples or sets, or Python lists that do not form a numeric matrix."""
-    if not isinstance(y, (list, tuple)) and not (
-        isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1
-    ):
+    is_object_array = isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1
+    if not isinstance(y, (list, tuple)) and not is_object_array:
         return False
     if not len(y) or not all(isinstance(row, (*LISTS, list)) for row in y):
         return False
@@ -181,11 +179,11 @@ class Rows:
     scorer : Scorer
         Scorer of a checked model file.
     allows_missing : bool
-        False: rows with NaN or infinite numbers are refused.
+        Whether rows may have NaN or infinite numbers.
     names : callable, optional
-        Gives the names of the columns, or None: what frames are put in order by.
+        Returns the names of the columns, by which frames are put in order, or None.
     categories : callable, optional
-        Gives the `Categories`, or None: by which the columns of frames become codes.
+        Returns the `Categories`, by which the columns of frames become codes, or None.
     """
 
     __slots__ = (
@@ -238,29 +236,36 @@ class Rows:
         return X
 
     def _array(self, X):
+        """Convert dense rows to an array of a native floating-point type."""
         if type(X) is np.ndarray and X.dtype.char in "fd" and X.dtype.isnative:
             return X
         refuse_no_rows(X)
         if hasattr(X, "columns") or hasattr(X, "column_names"):
-            refuse_repeated_names(X)
-            X = X if self._names is None else in_order(X, self._names)
-            categories = None if self._categories is None else self._categories()
-            X = X if categories is None else categories.encoded(X)
-            refuse_dates(X)
-        rows = X = as_numpy(X)
+            X = self._encoded_frame(X)
+        X = as_numpy(X)
         try:
-            X = np.asarray(rows)
-            if X.dtype.char in "fd" and X.dtype.isnative:
-                return X
-            if X.dtype.kind not in "biufO":
-                raise ValueError(f"X must hold numbers, not {X.dtype}")
-            if X.dtype.kind == "O" and hasattr(
-                rows, "iloc"
-            ):  # pandas has a missing value of its own
-                return rows.to_numpy(np.float64, na_value=np.nan)
-            return X.astype(np.float64 if X.dtype.kind == "O" else np.float32)
+            array = np.asarray(X)
+            if array.dtype.char in "fd" and array.dtype.isnative:
+                return array
+            if array.dtype.kind not in "biufO":
+                raise ValueError(f"X must hold numbers, not {array.dtype}")
+            if array.dtype.kind == "O" and hasattr(X, "iloc"):
+                # pandas has a missing value of its own.
+                return X.to_numpy(np.float64, na_value=np.nan)
+            return array.astype(np.float64 if array.dtype.kind == "O" else np.float32)
         except (ValueError, TypeError, OverflowError) as error:
-            raise ValueError(wrong_value(rows, text=NOT_TRAINED) or error) from error
+            raise ValueError(wrong_value(X, text=NOT_TRAINED) or error) from error
+
+    def _encoded_frame(self, X):
+        """Put the columns of a frame in order, and replace categories by codes."""
+        refuse_repeated_names(X)
+        if self._names is not None:
+            X = in_order(X, self._names)
+        categories = None if self._categories is None else self._categories()
+        if categories is not None:
+            X = categories.encoded(X)
+        refuse_dates(X)
+        return X
 
     def scores(self, X, n_jobs=None):
         """Scores of the classes: float64 (m, K)."""
@@ -291,10 +296,9 @@ class Rows:
                 return best, scores
         step = max(64, TOP_NUMBERS // self._n_classes)
         for begin in range(0, X.shape[0], step):
-            part = slice(begin, begin + step)
-            self._scorer.top(
-                self._run(X[part], n_jobs, score.SCORES, begin), best[part], scores[part]
-            )
+            rows = slice(begin, begin + step)
+            all_scores = self._run(X[rows], n_jobs, score.SCORES, first_row=begin)
+            self._scorer.top(all_scores, best[rows], scores[rows])
         return best, scores
 
     @staticmethod
@@ -324,43 +328,59 @@ class Rows:
             self._scorer.add(X, begin, end, sums)
             yield self.decode(sums)
 
-    def _run(self, X, n_jobs, mode, first=0):
+    def _run(self, X, n_jobs, mode, first_row=0):
+        """Score checked rows, which begin at row ``first_row`` of the user's.
+
+        ``mode`` is a mode of the scorer, or None for the positions of the best classes.
+        """
         m = X.shape[0]
         threads = self._threads(m, n_jobs)
-        best = np.empty(m, dtype=np.int64) if mode is None or mode >= score.EARLY else None
-        out = np.empty((m, self._n_classes)) if best is None else None
+        best = None
+        scores = None
+        if mode is None or mode >= score.EARLY:
+            best = np.empty(m, dtype=np.int64)
+        else:
+            scores = np.empty((m, self._n_classes))
         mode = mode or score.SCORES
         if not hasattr(X, "indptr"):
-            self._scorer.dense(X, out, best, mode, threads)
+            self._scorer.dense(X, scores, best, mode, threads)
         else:
             number = np.float64 if X.data.dtype.char == "d" else np.float32
             # The kernel needs the same type for both index arrays.
             index = np.int32 if X.indices.dtype == X.indptr.dtype == np.int32 else np.int64
-            parts = zip((X.data, X.indices, X.indptr), (number, index, index), strict=True)
-            parts = [np.ascontiguousarray(part, dtype=dtype) for part, dtype in parts]
-            self._scorer.sparse(*parts, X.shape[1], out, best, mode, threads)
+            self._scorer.sparse(
+                np.ascontiguousarray(X.data, dtype=number),
+                np.ascontiguousarray(X.indices, dtype=index),
+                np.ascontiguousarray(X.indptr, dtype=index),
+                X.shape[1],
+                scores,
+                best,
+                mode,
+                threads,
+            )
         if not self._allows_missing:
-            refused = np.isnan(out[:, 0]) if best is None else best < 0
-            if refused.any():
-                row = int(refused.argmax())
+            is_refused = np.isnan(scores[:, 0]) if best is None else best < 0
+            if is_refused.any():
+                row = int(is_refused.argmax())
                 raise ValueError(
-                    f"row {first + row} of X contains {self._refused(X, row)}; linear and "
+                    f"row {first_row + row} of X contains {self._refused(X, row)}; linear and "
                     "kernel machines need finite numbers: impute missing values, and clip or "
                     "scale the others"
                 )
-        return out if best is None else best
+        return scores if best is None else best
 
     @staticmethod
     def _refused(X, row):
         """Describe the value in a row that a machine refuses."""
         if hasattr(X, "indptr"):
-            part = slice(X.indptr[row], X.indptr[row + 1])
-            columns, values = X.indices[part], X.data[part]
+            entries = slice(X.indptr[row], X.indptr[row + 1])
+            columns = X.indices[entries]
+            values = X.data[entries]
         else:
             columns = np.arange(X.shape[1])
             values = X[row]
         with np.errstate(over="ignore"):
-            wrong = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
-        if not len(wrong):
+            not_finite = np.flatnonzero(~np.isfinite(values.astype(np.float32)))
+        if not len(not_finite):
             return "numbers that are too large for this model"
-        return f"{values[wrong[0]]} in column {columns[wrong[0]]}"
+        return f"{values[not_finite[0]]} in column {columns[not_finite[0]]}"

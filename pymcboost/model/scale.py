@@ -32,13 +32,12 @@ class Scale:
         low, high : array-like (d,)
             Finite.
         """
-        low, high = np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+        low = np.asarray(low, dtype=np.float64)
+        high = np.asarray(high, dtype=np.float64)
+        offset = ((low + high) / 2).astype(np.float32)
         with np.errstate(divide="ignore", over="ignore"):
             factor = (2 / (high - low)).astype(np.float32)
-        return cls(
-            ((low + high) / 2).astype(np.float32),
-            np.where(np.isfinite(factor), factor, np.float32(0)),
-        )
+        return cls(offset, np.where(np.isfinite(factor), factor, np.float32(0)))
 
     def apply(self, X):
         """Scale rows: float32 (m, d), bit for bit as in a scorer.

@@ -124,8 +124,10 @@ class Stages:
         all rounds: after few rounds, a label may be assigned to no row or to all rows. `with_thresholds` sets others.
         """
         self._need_stages()
-        first = self.ensemble.truncate_rounds(index(t))
-        return self._changed(first) if len(first) == self.n_learners else self._of_first(first)
+        ensemble = self.ensemble.truncate_rounds(index(t))
+        if len(ensemble) == self.n_learners:
+            return self._changed(ensemble)
+        return self._of_first(ensemble)
 
     def apply(self, X: Any) -> NDArray[np.int32]:
         """Find the leaf that each row reaches in each weak learner.
@@ -167,13 +169,12 @@ class Stages:
         ends = ensemble.round_ends()
         for begin, end in zip(ends, ends[1:], strict=False):
             part = slice(offset[begin], offset[end])
+            splits = (offset[begin : end + 1] - offset[begin], *(array[part] for array in arrays))
             sets = ensemble.sets()
-            sets = None if sets is None else (sets[0][part], *sets[1:])
-            yield _leaves(
-                (offset[begin : end + 1] - offset[begin], *(array[part] for array in arrays)),
-                X,
-                sets,
-            )
+            if sets is not None:
+                number, start, bits = sets
+                sets = number[part], start, bits
+            yield _leaves(splits, X, sets)
 
     def paths(self, X: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Find the nodes that each row passes in all weak learners.
@@ -197,15 +198,13 @@ class Stages:
         """
         X, ensemble = self._over_used(X)
         splits = ensemble.splits()
-        first = 2 * splits[0] + np.arange(len(ensemble) + 1)
-        levels = [
-            (row, first[tree] + above + place)
-            for row, tree, above, place in _descent(splits, X, ensemble.sets())
-        ]
-        row, node = (
-            np.concatenate([pair[i] for pair in levels] or [np.zeros(0, np.int64)]) for i in (0, 1)
-        )
-        return row, node, first
+        first_node = 2 * splits[0] + np.arange(len(ensemble) + 1)
+        rows = [np.zeros(0, np.int64)]
+        nodes = [np.zeros(0, np.int64)]
+        for row, tree, n_splits, n_leaves in _descent(splits, X, ensemble.sets()):
+            rows.append(row)
+            nodes.append(first_node[tree] + n_splits + n_leaves)
+        return np.concatenate(rows), np.concatenate(nodes), first_node
 
     def _over_used(self, X):
         """Dense rows and the ensemble; sparse rows are reduced to the columns that the ensemble uses."""
@@ -219,12 +218,11 @@ class Stages:
         return X, ensemble
 
     def _stages(self, X, ends=None):
+        """Yield the scores (m, K) after every round, or before each of these ends of weak learners."""
         X, ensemble = self._over_used(X)
-        rows = (
-            self._rows
-            if X.shape[1] == self._rows.n_features
-            else self.from_ensemble(ensemble, self.classes_)._rows
-        )
+        rows = self._rows
+        if X.shape[1] != rows.n_features:
+            rows = self.from_ensemble(ensemble, self.classes_)._rows
         return rows.stages(X, ensemble.round_ends() if ends is None else ends)
 
 
@@ -237,37 +235,38 @@ def _leaves(splits, X, sets):
 
 
 def _descent(splits, X, sets):
-    """Yield (row, tree, above, at) for the nodes that rows reach, level by level from the roots.
+    """Yield (row, tree, n_splits, n_leaves) for the nodes that rows reach, level by level from the roots.
 
-    ``above`` is the number of the tree's splits before the node in preorder, ``at`` the number of leaves before it.
-    See `Trees`.
+    ``n_splits`` is the number of the tree's splits before the node in preorder, and ``n_leaves`` the number of leaves
+    before it, see `Trees`.
     """
     offset, feature, threshold, nan_left, right = splits
     T = len(offset) - 1
     step = max(1, BLOCK // max(1, len(offset)))
     for begin in range(0, len(X) if T else 0, step):
         with np.errstate(over="ignore"):
-            part = X[begin : begin + step].astype(np.float32, copy=False)
-        row = np.repeat(np.arange(len(part)), T)
-        tree = np.tile(np.arange(T), len(part))
+            rows = X[begin : begin + step].astype(np.float32, copy=False)
+        row = np.repeat(np.arange(len(rows)), T)
+        tree = np.tile(np.arange(T), len(rows))
         i = offset[tree]
         end = offset[tree + 1]
-        leaf_index = np.zeros(len(tree), dtype=np.int64)
+        n_leaves = np.zeros(len(tree), dtype=np.int64)
         while len(row):
-            yield row + begin, tree, i - offset[tree], leaf_index
-            inner = i < end
-            row, tree, i, end, leaf_index = (
-                array[inner] for array in (row, tree, i, end, leaf_index)
-            )
-            x = part[row, feature[i]]
-            jump = right[i]
-            left = (x <= threshold[i]) | (np.isnan(x) & nan_left[i])
+            yield row + begin, tree, i - offset[tree], n_leaves
+            is_split = i < end
+            row = row[is_split]
+            tree = tree[is_split]
+            i = i[is_split]
+            end = end[is_split]
+            n_leaves = n_leaves[is_split]
+            x = rows[row, feature[i]]
+            goes_left = (x <= threshold[i]) | (np.isnan(x) & nan_left[i])
             if sets is not None:
-                on_sets = np.flatnonzero(sets[0][i])
-                split = i[on_sets]
-                left[on_sets] = in_sets(sets[0][split], *sets[1:], x[on_sets], nan_left[split])
-            i, end, leaf_index = (
-                np.where(left, i + 1, i + jump),
-                np.where(left, i + jump, end),
-                np.where(left, leaf_index, leaf_index + jump),
-            )
+                number, start, bits = sets
+                on_set = np.flatnonzero(number[i])
+                split = i[on_set]
+                goes_left[on_set] = in_sets(number[split], start, bits, x[on_set], nan_left[split])
+            jump = right[i]
+            n_leaves = np.where(goes_left, n_leaves, n_leaves + jump)
+            end = np.where(goes_left, i + jump, end)
+            i = np.where(goes_left, i + 1, i + jump)

@@ -49,7 +49,9 @@ class Stumps(Kind):
     KIND = 1
     NAME = "list of stumps"
     additive = True
-    cls = base = None  # see `Trees`
+    # As for trees with one value per class in their leaves, see `Trees`.
+    cls = None
+    base = None
 
     feature: np.ndarray
     threshold: np.ndarray
@@ -71,12 +73,19 @@ class Stumps(Kind):
     def truncate_rounds(self, n):
         """The first ``n`` stumps, as views of these arrays."""
         check_rounds(n, len(self), "stump")
-        parts = {
-            name: getattr(self, name)[:n] for name in ("feature", "threshold", "nan_left", "right")
-        }
         cover = None if self.cover is None else self.cover[: 2 * n]
+        return replace(self._selected(slice(n)), cover=cover)
+
+    def _selected(self, index):
+        """The stumps that an index selects, without covers."""
         return replace(
-            self, left=None if self.left is None else self.left[:n], cover=cover, **parts
+            self,
+            feature=self.feature[index],
+            threshold=self.threshold[index],
+            nan_left=self.nan_left[index],
+            right=self.right[index],
+            left=None if self.left is None else self.left[index],
+            cover=None,
         )
 
     def each(self):
@@ -102,7 +111,7 @@ class Stumps(Kind):
         )
 
     def depths(self):
-        """See `Trees.depths`."""
+        """Depth of each stump: int64 (M,)."""
         return np.ones(len(self), dtype=np.int64)
 
     def leaves(self):
@@ -114,14 +123,7 @@ class Stumps(Kind):
 
     def about(self, feature):
         """The stumps on a feature."""
-        mine = np.asarray(self.feature) == feature
-        parts = {
-            name: getattr(self, name)[mine]
-            for name in ("feature", "threshold", "nan_left", "right")
-        }
-        return replace(
-            self, left=None if self.left is None else self.left[mine], cover=None, **parts
-        )
+        return self._selected(np.asarray(self.feature) == feature)
 
     def round_ends(self):
         return np.arange(len(self) + 1)
@@ -141,8 +143,8 @@ class Stumps(Kind):
     def canonical(self):
         """Check the model and return it in the canonical form in which it is saved.
 
-        Contiguous arrays of the documented types; no negative zeros (they change no score, as sums begin at +0 or at a
-        bias); ``left`` None if it is the negative of ``right``.
+        Arrays are contiguous and have the documented types, without negative zeros, which change no score, because sums
+        start at +0 or at a bias. ``left`` is None if it is the negative of ``right``.
 
         Raises
         ------
@@ -162,7 +164,7 @@ class Stumps(Kind):
         return Stumps(feature, threshold, nan_left, right, left, bias, int(self.n_features), cover)
 
     def merge(self):
-        """The same function as a table of intervals per feature (see `Intervals`)."""
+        """Convert to a table of intervals per feature (see `Intervals`)."""
         return merged(self.canonical())
 
     def sections(self):
@@ -171,8 +173,11 @@ class Stumps(Kind):
             ("THRS", self.threshold),
             ("COEF", self.right),
         ]
-        sections += [] if self.left is None else [("COEL", self.left)]
-        return sections if self.cover is None else [*sections, ("covr", narrow(self.cover))]
+        if self.left is not None:
+            sections.append(("COEL", self.left))
+        if self.cover is not None:
+            sections.append(("covr", narrow(self.cover)))
+        return sections
 
     @classmethod
     def from_sections(cls, sections, header):
@@ -196,8 +201,8 @@ class Stumps(Kind):
         """Features, and the sum of ``|right - left|`` over the classes and the stumps of each."""
         right = self.right.astype(np.float64)
         left = -right if self.left is None else self.left
-        feature, place = np.unique(self.feature, return_inverse=True)
-        return feature, np.bincount(place, np.abs(right - left).sum(axis=1), len(feature))
+        feature, index = np.unique(self.feature, return_inverse=True)
+        return feature, np.bincount(index, np.abs(right - left).sum(axis=1), len(feature))
 
     def summary(self, staged):
         return counted(len(self), "stump")

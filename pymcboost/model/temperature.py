@@ -81,13 +81,13 @@ def fit_temperature(scores, codes, weight=None, link="softmax", start=1.0):
             "are no rows"
         )
     z = below_top(scores, link)
-    right = z[np.arange(len(z)), codes]
+    z_true = z[np.arange(len(z)), codes]
     n_rows = np.count_nonzero(weight)
-    right += (z.mean(axis=1) - right) / (n_rows + 1)
+    z_true += (z.mean(axis=1) - z_true) / (n_rows + 1)  # the additional row
     used = weight > 0
     weight = np.ldexp(weight, -np.frexp(weight.max())[1])  # exact, and keeps the sum finite
     weight[used] = exact.on_grid(weight[used], 1.0, n_rows)
-    return rounded(1 / _minimum(z, right, weight / weight.sum(), beta=1 / start))
+    return rounded(1 / _minimum(z, z_true, weight / weight.sum(), beta=1 / start))
 
 
 def below_top(scores, link):
@@ -101,18 +101,17 @@ def sums_of_exponentials(e):
 
     They do not depend on the order of the classes.
     """
-    unit = 2.0 ** min(52, 62 - math.ceil(math.log2(e.shape[1])))
-    return (
-        np.floor(np.nan_to_num(e) * unit + 0.5).astype(np.int64).sum(axis=1, keepdims=True) / unit
-    )
+    units_per_one = 2.0 ** min(52, 62 - math.ceil(math.log2(e.shape[1])))
+    integers = np.floor(np.nan_to_num(e) * units_per_one + 0.5).astype(np.int64)
+    return integers.sum(axis=1, keepdims=True) / units_per_one
 
 
 def shares(scores):
     """Shares of the classes in the sum of the scores of each row (m, K), as `mcb_probabilities` computes them."""
     top = scores.max(axis=1, keepdims=True)
-    part = np.where(scores > 0, scores, 0.0) / np.where(top > 0, top, 1.0)
-    part[top[:, 0] <= 0] = 1.0
-    return part / sums_of_exponentials(part)
+    relative = np.where(scores > 0, scores, 0.0) / np.where(top > 0, top, 1.0)
+    relative[top[:, 0] <= 0] = 1.0
+    return relative / sums_of_exponentials(relative)
 
 
 def log_softmax(z):
@@ -128,8 +127,8 @@ def codes_of(y, classes, task="calibrate on"):
     row = missing_label(y) if y.dtype.kind in "Of" else None
     if row is not None:
         raise ValueError(f"y has no label in row {row}; leave out rows without a label")
-    text = {kind in "OSU" for kind in (y.dtype.kind, classes.dtype.kind)}
-    class_index = positions(classes, y) if len(text) == 1 else np.full(len(y), -1)
+    is_comparable = (y.dtype.kind in "OSU") == (classes.dtype.kind in "OSU")
+    class_index = positions(classes, y) if is_comparable else np.full(len(y), -1)
     is_known = class_index >= 0
     if not is_known.all():
         raise ValueError(
@@ -140,34 +139,39 @@ def codes_of(y, classes, task="calibrate on"):
     return class_index
 
 
-def _minimum(z, right, weight, beta):
+def _minimum(z, z_true, weight, beta):
     """Find the factor at which the derivative is 0, by Newton's method on a logarithmic scale within a bracket."""
-    low, high = 1 / MOST, 1 / LEAST
+    low = 1 / MOST
+    high = 1 / LEAST
     while True:
-        slope, curvature = _derivatives(z, right, weight, beta)
+        slope, curvature = _derivatives(z, z_true, weight, beta)
         if slope == 0:
             return beta
-        low, high = (beta, high) if slope < 0 else (low, beta)
+        if slope < 0:
+            low = beta
+        else:
+            high = beta
         step = -slope / (beta * curvature) if curvature > 0 else -np.sign(slope) * np.inf
-        new = beta * np.exp(np.clip(step, -2, 2))
+        next_beta = beta * np.exp(np.clip(step, -2, 2))
         if abs(step) < STEP or high <= low * (1 + STEP):
-            return min(max(new, 1 / MOST), 1 / LEAST)
-        beta = new if low < new < high else np.sqrt(low * high)
+            return min(max(next_beta, 1 / MOST), 1 / LEAST)
+        beta = next_beta if low < next_beta < high else np.sqrt(low * high)
 
 
-def _derivatives(z, right, weight, beta):
+def _derivatives(z, z_true, weight, beta):
     """First and second derivatives of the loss, independent of the order of the rows."""
-    slope, curvature = np.empty((2, len(z)))
+    slope = np.empty(len(z))
+    curvature = np.empty(len(z))
     step = max(1, BLOCK // z.shape[1])
     for begin in range(0, len(z), step):
-        part = z[begin : begin + step]
-        e = elementary.exp(beta * part)
+        rows = slice(begin, begin + step)
+        e = elementary.exp(beta * z[rows])
         total = e.sum(axis=1)
-        e *= part
+        e *= z[rows]
         mean = e.sum(axis=1) / total
-        slope[begin : begin + step] = mean - right[begin : begin + step]
-        e *= part
-        curvature[begin : begin + step] = e.sum(axis=1) / total - mean * mean
+        slope[rows] = mean - z_true[rows]
+        e *= z[rows]
+        curvature[rows] = e.sum(axis=1) / total - mean * mean
     return exact.total(weight * slope), exact.total(weight * curvature)
 
 
@@ -179,6 +183,7 @@ def rounded(value):
 
 
 def _positive(number):
+    """A finite number above 0 as a float; None for anything else."""
     return float(number) if is_number(number) and 0 < number < np.inf else None
 
 
@@ -207,10 +212,11 @@ class Calibration:
     @property
     def is_calibrated(self) -> bool:
         """Whether the model has been calibrated: its temperature differs from the one of the loss."""
-        factor, initial_factor = self._sections().get("CALB"), self._sections().get("calb")
-        return factor is not None and (
-            initial_factor is None or float(factor[0]) != float(initial_factor[0])
-        )
+        factor = self._sections().get("CALB")
+        loss_factor = self._sections().get("calb")
+        if factor is None:
+            return False
+        return loss_factor is None or float(factor[0]) != float(loss_factor[0])
 
     @property
     def has_probabilities(self) -> bool:
@@ -319,10 +325,11 @@ class Calibration:
         if temperature is not None:
             self._refuse_labels("a temperature")
             self._refuse_shares("a temperature")
-        new_factor = (
-            self._sections().get("calb") if temperature is None else file.factor_of(temperature)
-        )
-        model = self._changed(CALB=new_factor)
+        if temperature is None:
+            factor = self._sections().get("calb")
+        else:
+            factor = file.factor_of(temperature)
+        model = self._changed(CALB=factor)
         if not self._has_priors():
             return model
         return model.with_meta({**self.information, FIRST: self._first_temperature()})
@@ -335,17 +342,19 @@ class Calibration:
     def _has_priors(self):
         """Whether the bias comes from restore_priors, multiplied by the first temperature."""
         params = self.information.get("params") if self.has_stages else None
-        return (
-            isinstance(params, dict)
-            and bool(params.get("restore_priors"))
-            and bool(self._sections()["BIAS"].any())
-        )
+        if not isinstance(params, dict) or not params.get("restore_priors"):
+            return False
+        return bool(self._sections()["BIAS"].any())
 
     def _kept_of_priors(self, meta):
         """Metadata that tells by how much a bias of priors was multiplied."""
         params = meta.get("params")
-        kept = {"params": {**(params if isinstance(params, dict) else {}), "restore_priors": True}}
-        return {**kept, FIRST: self.information[FIRST]} if FIRST in self.information else kept
+        if not isinstance(params, dict):
+            params = {}
+        kept = {"params": {**params, "restore_priors": True}}
+        if FIRST in self.information:
+            kept[FIRST] = self.information[FIRST]
+        return kept
 
     def _first_temperature(self):
         """The temperature after training."""
@@ -353,14 +362,18 @@ class Calibration:
 
     def _of_first(self, ensemble):
         """The model of the first rounds, see `truncate`."""
-        first = self._first_temperature()
-        initial_factor = self._sections().get("calb")
-        if first is not None and self._has_priors():
-            kept = 1.0 if initial_factor is None else 1 / float(initial_factor[0])
-            ensemble = ensemble.shifted(ensemble.bias.astype(np.float64) * (kept / first - 1))
-        model = self._changed(ensemble, **dict.fromkeys(file.EARLY), CALB=initial_factor)
+        first_temperature = self._first_temperature()
+        loss_factor = self._sections().get("calb")
+        if first_temperature is not None and self._has_priors():
+            loss_temperature = 1.0 if loss_factor is None else 1 / float(loss_factor[0])
+            change = loss_temperature / first_temperature - 1
+            ensemble = ensemble.shifted(ensemble.bias.astype(np.float64) * change)
+        model = self._changed(ensemble, **dict.fromkeys(file.EARLY), CALB=loss_factor)
         information = dict(self.information)
-        return model if information.pop(FIRST, self) is self else model._with_meta(information)
+        if FIRST not in information:
+            return model
+        del information[FIRST]
+        return model._with_meta(information)
 
     def calibrated(
         self,

@@ -17,7 +17,7 @@ from pymcboost.model.kind import Kind
 from pymcboost.model.stumps import Stumps
 from pymcboost.threads import counted
 
-# Maximum number of columns of a code with a nonlinear decoder: the scorer keeps them on its stack.
+# Maximum number of columns of a code with a nonlinear decoder, because the scorer keeps them on its stack.
 MOST_DECODED = 4096
 # With at least this many splits on a level, NumPy is faster than a loop.
 FEW_SPLITS = 64
@@ -73,9 +73,9 @@ class Trees(Kind):
     -----
     Only splits are nodes. The left child of split i is i + 1, and the right child is i + right[i]. The left child is a
     leaf if the right part of the subtree starts at its number, and the right child is a leaf if the subtree ends there.
-    A row starts in tree t with ``i, end, at = offset[t], offset[t + 1], offset[t] + t``. While ``i < end``, it goes
-    left by ``i, end, at = i + 1, i + right[i], at`` or right by ``i, end, at = i + right[i], end, at + right[i]``. Then
-    ``leaf[at]`` is its leaf. A tree with s splits has s + 1 leaves; s may be 0.
+    A row starts in tree t with ``i, end, leaf_index = offset[t], offset[t + 1], offset[t] + t``. While ``i < end``, it
+    goes left by ``i, end = i + 1, i + right[i]``, or right by ``i, leaf_index = i + right[i], leaf_index + right[i]``.
+    Then ``leaf[leaf_index]`` is its leaf. A tree with s splits has s + 1 leaves; s may be 0.
     """
 
     KIND = 3
@@ -112,28 +112,29 @@ class Trees(Kind):
     def truncate_rounds(self, n):
         """The first ``n`` rounds, as views of these arrays."""
         check_rounds(n, self.n_rounds)
-        trees = int(self.rounds[n])
-        splits = int(self.offset[trees])
+        n_trees = int(self.rounds[n])
+        n_splits = int(self.offset[n_trees])
+        n_leaves = n_splits + n_trees
         return replace(
             self,
-            offset=self.offset[: trees + 1],
-            feature=self.feature[:splits],
-            threshold=self.threshold[:splits],
-            nan_left=self.nan_left[:splits],
-            right=self.right[:splits],
-            leaf=self.leaf[: splits + trees],
-            cls=None if self.cls is None else self.cls[:trees],
-            base=None if self.base is None else self.base[:trees],
+            offset=self.offset[: n_trees + 1],
+            feature=self.feature[:n_splits],
+            threshold=self.threshold[:n_splits],
+            nan_left=self.nan_left[:n_splits],
+            right=self.right[:n_splits],
+            leaf=self.leaf[:n_leaves],
+            cls=None if self.cls is None else self.cls[:n_trees],
+            base=None if self.base is None else self.base[:n_trees],
             rounds=self.rounds[: n + 1],
-            cover=None if self.cover is None else self.cover[: splits + trees],
-            **self._first_sets(splits),
+            cover=None if self.cover is None else self.cover[:n_leaves],
+            **self._first_sets(n_splits),
         )
 
-    def _first_sets(self, splits):
-        """Fields with the sets of the first ``splits`` splits."""
+    def _first_sets(self, n_splits):
+        """Fields with the sets of the first splits."""
         if self.subset is None:
             return {}
-        subset = self.subset[:splits]
+        subset = self.subset[:n_splits]
         start = self.subset_start[: int(subset.max(initial=0)) + 1]
         return {
             "subset": subset,
@@ -153,13 +154,17 @@ class Trees(Kind):
         )
 
     def _sets_of(self, begin, end):
+        """Bits of the sets of the splits from ``begin`` to ``end``, by split number in this range."""
         start = self.subset_start
         subset = self.subset[begin:end]
-        number = {j: int(subset[j]) for j in np.flatnonzero(subset).tolist()}
-        return {j: self.subset_bits[start[q - 1] : start[q]] for j, q in number.items()}
+        sets = {}
+        for j in np.flatnonzero(subset).tolist():
+            number = int(subset[j])
+            sets[j] = self.subset_bits[start[number - 1] : start[number]]
+        return sets
 
     def columns(self):
-        """The same trees with a score for every column of the code instead of every class; at least two columns."""
+        """Return the trees with a score for every column of the code instead of every class; at least two columns."""
         n = max(2, len(self.code))
         return replace(self, bias=np.zeros(n, dtype=np.float32), code=None, decoder="linear")
 
@@ -184,11 +189,11 @@ class Trees(Kind):
         return self.offset, self.feature, self.threshold, self.nan_left, self.right
 
     def leaves(self):
-        """See ``leaf``."""
+        """Leaf values, as in ``leaf``."""
         return self.leaf
 
     def form(self):
-        """See `Kind`; also compares whether leaves are vectors."""
+        """Properties that two models must share to be added; also whether leaves are vectors."""
         return *super().form(), np.ndim(self.leaf)
 
     def round_ends(self):
@@ -219,31 +224,32 @@ class Trees(Kind):
             right = self.right[begin]
             if (right < 1).any() or (right > end - begin).any():
                 raise ValueError(OUTSIDE)
-            begin, end = (
-                np.concatenate([begin + 1, begin + right]),
-                np.concatenate([begin + right, end]),
-            )
+            middle = begin + right
+            begin = np.concatenate([begin + 1, middle])
+            end = np.concatenate([middle, end])
             tree = np.concatenate([tree, tree])
         # Long chains have few splits on a level, so they are processed one by one.
-        for part in zip(begin.tolist(), end.tolist(), tree.tolist(), strict=True):
-            depth[part[2]] = max(depth[part[2]], level + self._depth(*part[:2]))
+        for subtree_begin, subtree_end, t in zip(
+            begin.tolist(), end.tolist(), tree.tolist(), strict=True
+        ):
+            depth[t] = max(depth[t], level + self._depth(subtree_begin, subtree_end))
         return depth
 
     def _depth(self, begin, end):
         """Depth of the subtree with the splits from ``begin`` to ``end``."""
         right = self.right[begin:end].tolist()
-        first = begin
+        first_split = begin
         deepest = 0
-        parts = [(begin, end, 0)]
-        while parts:
-            begin, end, level = parts.pop()
+        waiting = [(begin, end, 0)]
+        while waiting:
+            begin, end, level = waiting.pop()
             while begin < end:
                 level += 1
-                middle = begin + right[begin - first]
+                middle = begin + right[begin - first_split]
                 if not begin < middle <= end:
                     raise ValueError(OUTSIDE)
                 if middle < end:
-                    parts.append((middle, end, level))
+                    waiting.append((middle, end, level))
                 begin += 1
                 end = middle
             deepest = max(deepest, level)
@@ -252,7 +258,8 @@ class Trees(Kind):
     def canonical(self):
         """Check the model and return it in the canonical form in which it is saved.
 
-        Contiguous arrays of the documented types; no negative zeros; ``base`` None if it is -1 throughout.
+        Arrays are contiguous and have the documented types, without negative zeros. ``base`` is None if no tree has a
+        base class.
 
         Raises
         ------
@@ -268,28 +275,30 @@ class Trees(Kind):
         t = len(offset) - 1
         threshold = finite("threshold", self.threshold, (s,))
         right = integers("right", self.right, s)
-        vector = self.cls is None
-        leaf = checked(self.leaf, (s + t, k) if vector else (s + t,), bias)
+        leaf = checked(self.leaf, (s + t, k) if self.cls is None else (s + t,), bias)
         code, cls, base = self._canonical_classes(t, k)
-        rounds = rising("rounds", self.rounds, t)
+        subset, subset_start, subset_bits, categories = self._canonical_sets(s)
         result = Trees(
             offset,
             feature,
-            threshold,
-            nan_left,
-            right,
-            leaf,
-            cls,
-            base,
-            rounds,
-            bias,
-            int(self.n_features),
-            code,
-            self.decoder,
-            arrays.covers(self.cover, s + t),
-            *self._canonical_sets(s),
+            threshold=threshold,
+            nan_left=nan_left,
+            right=right,
+            leaf=leaf,
+            cls=cls,
+            base=base,
+            rounds=rising("rounds", self.rounds, t),
+            bias=bias,
+            n_features=int(self.n_features),
+            code=code,
+            decoder=self.decoder,
+            cover=arrays.covers(self.cover, s + t),
+            subset=subset,
+            subset_start=subset_start,
+            subset_bits=subset_bits,
+            categories=categories,
         )
-        result.depths()
+        result.depths()  # refuses arrays that are not trees
         return result
 
     def _canonical_sets(self, s):
@@ -298,10 +307,8 @@ class Trees(Kind):
             return None, None, None, None
         subset = integers("subset", self.subset, s)
         numbers = subset[subset > 0]
-        if (
-            not np.array_equal(numbers, np.arange(1, len(numbers) + 1))
-            or len(self.subset_start) != len(numbers) + 1
-        ):
+        are_in_order = np.array_equal(numbers, np.arange(1, len(numbers) + 1))
+        if not are_in_order or len(self.subset_start) != len(numbers) + 1:
             raise ValueError("subset must number the sets from 1, in the order of their splits")
         bits = np.ascontiguousarray(self.subset_bits, dtype=np.uint8)
         return subset, rising("subset_start", self.subset_start, len(bits)), bits, self.categories
@@ -311,7 +318,7 @@ class Trees(Kind):
         cls = self.cls
         base = self.base
         code = self.code
-        vector = self.cls is None
+        has_vectors = cls is None
         if code is not None:
             code = finite("code", code, (len(code), k))
             if self.decoder not in DECODERS:
@@ -323,20 +330,20 @@ class Trees(Kind):
                     f"a code with decoder={self.decoder!r} has at most {MOST_DECODED} columns, "
                     f"not {len(code)}"
                 )
-            if vector or not len(code):
+            if has_vectors or not len(code):
                 raise ValueError("code needs at least one row, and trees with cls")
-        columns = k if code is None else len(code)
-        if not vector:
+        n_columns = k if code is None else len(code)
+        if not has_vectors:
             cls = integers("cls", cls, t)
-            if t and (cls.min() < 0 or cls.max() >= columns):
-                raise ValueError(f"cls must be from 0 to {columns - 1}")
+            if t and (cls.min() < 0 or cls.max() >= n_columns):
+                raise ValueError(f"cls must be from 0 to {n_columns - 1}")
         if base is not None:
             base = integers("base", base, t)
             if t and (base.min() < -1 or base.max() >= k):
                 raise ValueError(f"base must be from 0 to {k - 1}, or -1 for none")
             if (base < 0).all():
                 base = None
-            elif vector:
+            elif has_vectors:
                 raise ValueError("base must be None or -1 if leaves have one value per class")
             elif (base == cls).any():
                 raise ValueError("base must not be the tree's own class")
@@ -345,13 +352,12 @@ class Trees(Kind):
         return code, cls, base
 
     def merge(self):
-        """The same function as a table of intervals per feature (see `Intervals`), if no tree has two splits."""
-        splits = np.diff(self.offset)
+        """Convert to a table of intervals per feature (see `Intervals`), if no tree has two splits."""
         if self.subset is not None:
             raise ValueError(
                 "an interval table cannot store categories; save the model with layout='list'"
             )
-        if (splits > 1).any():
+        if (np.diff(self.offset) > 1).any():
             raise ValueError(
                 "an interval table is for stumps; save trees with more than one split with "
                 "layout='list' or 'packed'"
@@ -370,45 +376,47 @@ class Trees(Kind):
         A tree without a split gets an arbitrary split, with the same value on both sides.
         """
         n = len(self)
-        k = self.n_classes
-        splits = np.diff(self.offset)
-        first = np.arange(n) + self.offset[:-1]
-        # Products of leaves and codes are exact in float64.
-        value = np.zeros((2, n, k), dtype=np.float32 if self.code is None else np.float64)
-        for side, leaf_index in ((0, first), (1, first + splits)):
-            if self.cls is None:
-                value[side] = self.leaf[leaf_index]
-                continue
-            if self.code is not None:
-                value[side] = (
-                    self.leaf[leaf_index].astype(np.float64)[:, None] * self.code[self.cls]
-                )
-                continue
-            value[side, np.arange(n), self.cls] = self.leaf[leaf_index]
-            based = (
-                np.flatnonzero(self.base >= 0)
-                if self.base is not None
-                else np.zeros(0, dtype=np.int64)
-            )
-            if len(based):
-                value[side, based, self.base[based]] = -self.leaf[leaf_index[based]]
-        feature, threshold = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.float32)
+        n_splits = np.diff(self.offset)
+        has_split = n_splits > 0
+        feature = np.zeros(n, dtype=np.int64)
+        feature[has_split] = self.feature
+        threshold = np.zeros(n, dtype=np.float32)
+        threshold[has_split] = self.threshold
         nan_left = np.zeros(n, dtype=bool)
-        split = splits > 0
-        for to, values in (
-            (feature, self.feature),
-            (threshold, self.threshold),
-            (nan_left, self.nan_left),
-        ):
-            to[split] = values
-        return Stumps(feature, threshold, nan_left, value[1], value[0], self.bias, self.n_features)
+        nan_left[has_split] = self.nan_left
+        first_leaf = np.arange(n) + self.offset[:-1]
+        return Stumps(
+            feature,
+            threshold,
+            nan_left,
+            right=self._class_values(first_leaf + n_splits),
+            left=self._class_values(first_leaf),
+            bias=self.bias,
+            n_features=self.n_features,
+        )
+
+    def _class_values(self, leaf_index):
+        """What these leaves, one of each tree, add to the scores of all classes: (T, K)."""
+        leaf = self.leaf[leaf_index]
+        if self.cls is None:
+            return leaf
+        if self.code is not None:
+            # Products of leaves and codes are exact in float64.
+            return leaf.astype(np.float64)[:, None] * self.code[self.cls]
+        trees = np.arange(len(self))
+        values = np.zeros((len(self), self.n_classes), dtype=np.float32)
+        values[trees, self.cls] = leaf
+        if self.base is not None:
+            with_base = trees[self.base >= 0]
+            values[with_base, self.base[with_base]] = -leaf[with_base]
+        return values
 
     def half(self):
-        """The same trees with float16 leaves."""
+        """Convert the leaves to float16."""
         return replace(self, leaf=halved(self.leaf))
 
     def dense(self):
-        """The same trees with a value for each class in every leaf."""
+        """Give every leaf a value for each class."""
         return replace(self, leaf=np.asarray(self.leaf))
 
     def sections(self):
@@ -437,47 +445,46 @@ class Trees(Kind):
 
     @classmethod
     def from_sections(cls, sections, header):
+        def as_type(tag, dtype):
+            """Section as an array of this type, without a copy if possible; None if it is not in the file."""
+            return sections[tag].astype(dtype, copy=False) if tag in sections else None
+
         feature, nan_left = arrays.without_flags(sections["FEAT"])
-        leaf = sections["LEAF"].astype(np.float32, copy=False)
         k = header.n_classes
-        tree_classes = base = None
-        if "TCLS" in sections:
-            tree_classes = sections["TCLS"].astype(np.int64)
-        elif "LOFF" in sections:
-            shared = sections["LALL"].astype(np.float32, copy=False) if "LALL" in sections else None
+        leaf = as_type("LEAF", np.float32)
+        if "LOFF" in sections:
             leaf = LeafEntries(
-                sections["LOFF"].astype(np.int64),
-                sections["LCLS"].astype(np.uint16),
+                as_type("LOFF", np.int64),
+                as_type("LCLS", np.uint16),
                 leaf,
                 n_classes=k,
-                shared=shared,
+                shared=as_type("LALL", np.float32),
             )
-        else:
+        elif "TCLS" not in sections:
             leaf = leaf.reshape(-1, k)
+        base = None
         if "TBAS" in sections:
             base = sections["TBAS"].astype(np.int64)
             base[base == k] = -1
         return cls(
             running_sums(sections["TSIZ"]),
             feature,
-            sections["THRS"],
-            nan_left,
-            sections["RGHT"].astype(np.int64),
-            leaf,
-            tree_classes,
-            base,
-            running_sums(sections["RNDS"]),
-            sections["BIAS"],
-            header.n_features,
-            sections["CODE"].reshape(-1, k) if "CODE" in sections else None,
-            header.decoder,
-            arrays.covers(sections.get("covr"), len(leaf)),
-            *(
-                sections[tag].astype(np.int64) if tag in sections else None
-                for tag in ("CSET", "COFF")
-            ),
-            sections.get("CBIT"),
-            Categories.from_sections(sections),
+            threshold=sections["THRS"],
+            nan_left=nan_left,
+            right=as_type("RGHT", np.int64),
+            leaf=leaf,
+            cls=as_type("TCLS", np.int64),
+            base=base,
+            rounds=running_sums(sections["RNDS"]),
+            bias=sections["BIAS"],
+            n_features=header.n_features,
+            code=sections["CODE"].reshape(-1, k) if "CODE" in sections else None,
+            decoder=header.decoder,
+            cover=arrays.covers(sections.get("covr"), len(leaf)),
+            subset=as_type("CSET", np.int64),
+            subset_start=as_type("COFF", np.int64),
+            subset_bits=sections.get("CBIT"),
+            categories=Categories.from_sections(sections),
         )
 
     @classmethod
@@ -490,12 +497,12 @@ class Trees(Kind):
         return feature, splits.astype(np.float64)
 
     def summary(self, staged):
-        return counted(len(self), "tree") + (
-            f" in {counted(self.n_rounds, 'round')}" if staged else ""
-        )
+        trees = counted(len(self), "tree")
+        return f"{trees} in {counted(self.n_rounds, 'round')}" if staged else trees
 
     def describe(self, leaves):
         depths = self.depths()
+        entries = {"entries": len(self.leaf.cls)} if isinstance(self.leaf, LeafEntries) else {}
         return {
             "trees": {
                 "splits": len(self.feature),
@@ -503,7 +510,7 @@ class Trees(Kind):
                 "depth": int(depths.max(initial=0)),
                 "mean_depth": float(depths.mean()) if len(depths) else 0.0,
                 "leaf_values": self.n_classes if self.cls is None else 1,
-                **({"entries": len(self.leaf.cls)} if isinstance(self.leaf, LeafEntries) else {}),
+                **entries,
                 "leaf_type": leaves,
                 "base_classes": self.base is not None,
             }
@@ -511,16 +518,16 @@ class Trees(Kind):
 
     @staticmethod
     def lines(facts):
-        trees, n = facts["trees"], facts["n_learners"]
-        rounds = (
-            ", totally corrective"
-            if facts["totally_corrective"]
-            else f" in {counted(facts['n_rounds'], 'round')}"
-        )
+        trees = facts["trees"]
+        n = facts["n_learners"]
+        if facts["totally_corrective"]:
+            rounds = ", totally corrective"
+        else:
+            rounds = f" in {counted(facts['n_rounds'], 'round')}"
         yield "trees", f"{n}{rounds}" + (f", {facts['bytes'] / n:.4g} bytes each" if n else "")
         leaves = f"{trees['leaves']}" + (f", {trees['leaves'] / n:.4g} a tree" if n else "")
-        kept = f", {trees['entries']} of them kept" if "entries" in trees else ""
-        yield "leaves", f"{leaves}; {trees['leaf_values']} x {trees['leaf_type']}{kept}"
+        entries = f", {trees['entries']} of them kept" if "entries" in trees else ""
+        yield "leaves", f"{leaves}; {trees['leaf_values']} x {trees['leaf_type']}{entries}"
         yield "depth", f"at most {trees['depth']}, mean {trees['mean_depth']:.4g}"
 
     @property
@@ -529,9 +536,9 @@ class Trees(Kind):
         return self.n_classes if self.decoder == "linear" else len(self.code)
 
     def column_scores(self, X):
-        return (
-            self.scores(X) if self.code is None else self.columns().scores(X)[:, : len(self.code)]
-        )
+        if self.code is None:
+            return self.scores(X)
+        return self.columns().scores(X)[:, : len(self.code)]
 
     def add_scores_to(self, sums, X):
         if len(self):

@@ -29,10 +29,11 @@ class Columns:
     H : ndarray of uint32 (n, stride / 32)
         See `pack`.
     ptr : ndarray of int64 (K + 1,)
-        Coordinates of class c are ``ptr[c]..ptr[c + 1]``.
+        The coordinates of class c are ``ptr[c] <= i < ptr[c + 1]``.
     column : ndarray of int32 (n_coordinates,)
-        Their learners.
+        Learners of the coordinates.
     w : ndarray of float64 (n_coordinates,)
+        Coefficients.
     """
 
     H: np.ndarray
@@ -42,16 +43,15 @@ class Columns:
 
     @classmethod
     def shared(cls, H, coef):
-        """Every learner has a coefficient in every class: coef (n, K)."""
+        """Create the coordinates of learners that have a coefficient in every class: coef (n, K)."""
         n, K = coef.shape
+        ptr = np.arange(K + 1, dtype=np.int64) * n
         column = np.tile(np.arange(n, dtype=np.int32), K)
-        return cls(
-            H, np.arange(K + 1, dtype=np.int64) * n, column, np.ascontiguousarray(coef.T).ravel()
-        )
+        return cls(H, ptr, column, np.ascontiguousarray(coef.T).ravel())
 
     @classmethod
     def of_classes(cls, H, coef, owner, n_classes):
-        """Every learner belongs to one class: coef, owner (n,)."""
+        """Create the coordinates of learners that belong to one class each: coef, owner (n,)."""
         order = np.argsort(owner, kind="stable")
         ptr = np.searchsorted(owner[order], np.arange(n_classes + 1)).astype(np.int64)
         return cls(H, ptr, order.astype(np.int32), coef[order])

@@ -23,10 +23,12 @@ REFRESH = 1000
 class FCD(PairWeights):
     """Fast coordinate descent for the exponential loss (Algorithm 2).
 
-    The first pass updates the new coordinates in order. Later ones visit all, class after class, both in random order,
-    and update those that violate the optimality conditions. (The paper picks at random among the coordinates that did
-    so before the pass. To stay in one class is what makes an update cost one pass over the rows; and that pass measures
-    the violation, too, so that no working set has to be found before.)
+    The first pass updates the new coordinates in order. Later passes visit all coordinates, class after class, with
+    classes and coordinates in random order, and update those that violate the optimality conditions.
+
+    The paper picks at random among the coordinates that violated the conditions before the pass. Here an update costs
+    one pass over the rows, because consecutive updates stay in one class. The same pass measures the violation, so no
+    working set has to be found first.
 
     Parameters
     ----------
@@ -43,14 +45,14 @@ class FCD(PairWeights):
         if dtype is None:
             dtype = np.float32 if data.n_rows > LARGE_DATA else np.float64
         super().__init__(loss, data, nu, cap, n_threads, dtype)
-        self._before = np.zeros(data.n_rows, dtype=self.dtype)
-        self._order = np.zeros(data.n_classes, dtype=np.int32)
-        self._since = 0
+        self._work = np.zeros(data.n_rows, dtype=self.dtype)
+        self._class_order = np.zeros(data.n_classes, dtype=np.int32)
+        self._n_updates = 0  # since the weights were computed
         self.refresh_every = REFRESH
 
     def start(self, F=None):
         """Compute the weights for scores F (K, m), or for zeros; return the loss."""
-        self._since = 0
+        self._n_updates = 0
         return super().start(F)
 
     def loss(self):
@@ -80,11 +82,11 @@ class FCD(PairWeights):
             tol,
             SMALLEST[self.dtype],
             seed,
-            self._before,
-            self._order,
+            self._work,
+            self._class_order,
             np.empty(n, dtype=np.int32),
         )
-        self._since += updates
+        self._n_updates += updates
         return updates, largest
 
     def objective(self, columns):
@@ -117,7 +119,7 @@ class FCD(PairWeights):
         largest = first
         passes = 0
         while passes < max_passes and first > 0:
-            if passes and self.dtype == np.float32 and self._since >= self.refresh_every:
+            if passes and self.dtype == np.float32 and self._n_updates >= self.refresh_every:
                 self.refresh(columns)
             listed = fresh if passes == 0 else None
             n, largest = self.descend(columns, listed, tol * first, seed + passes)
@@ -125,6 +127,5 @@ class FCD(PairWeights):
             passes += 1
             if listed is None and largest <= tol * first:
                 break
-        return Solved(
-            self.objective(columns), largest / first if first > 0 else 0.0, passes, updates
-        )
+        violation = largest / first if first > 0 else 0.0
+        return Solved(self.objective(columns), violation, passes, updates)

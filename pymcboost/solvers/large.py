@@ -2,10 +2,10 @@
 
 Exponential loss
     minimise log(diagonal + sum_cr A[c,r] exp(w_r - w_c)) + nu sum w over 0 <= w <= cap, A = S+ + (S-)^T: the problem
-    of `newton.NewtonExp`, whose tables fold into one. The sum is exp(-w) (A exp(w)), so that no other table is needed.
+    of `newton.NewtonExp`, whose tables fold into one. The sum is exp(-w) (A exp(w)), so no other table is needed.
 Logistic loss
-    minimise sum_ir log(1 + q_ir exp(h_i (w_r - w_y))) + nu sum w over the same w, of odds q: the problem of
-    `newton.NewtonLog`. Terms of a pair of classes do not add up to one, so each step is a pass over all rows.
+    minimise sum_ir log(1 + q_ir exp(h_i (w_r - w_y))) + nu sum w over the same w, for odds q: the problem of
+    `newton.NewtonLog`. The terms of a pair of classes cannot be merged, so each step is a pass over all rows.
 """
 
 import numpy as np
@@ -22,17 +22,19 @@ SLOPE = 1e-6
 
 def folded(tables):
     """Fold the side tables (2, K, K) into the table A (1, K, K), which replaces the first."""
-    A, other = tables
+    A, minus = tables
     for begin in range(0, len(A), BLOCK):
-        A[begin : begin + BLOCK] += other[:, begin : begin + BLOCK].T
+        A[begin : begin + BLOCK] += minus[:, begin : begin + BLOCK].T
     return tables[:1]
 
 
 def sums(A, w):
     """Row and column sums of A[c,r] exp(w_r - w_c): (K,) each."""
-    up = elementary.exp(w)
-    down = elementary.exp(-w)
-    return down * np.einsum("cr,r->c", A, up), up * np.einsum("cr,c->r", A, down)
+    exp_w = elementary.exp(w)
+    exp_minus_w = elementary.exp(-w)
+    row_sums = exp_minus_w * np.einsum("cr,r->c", A, exp_w)
+    column_sums = exp_w * np.einsum("cr,c->r", A, exp_minus_w)
+    return row_sums, column_sums
 
 
 class _Large:
@@ -44,13 +46,14 @@ class _Large:
         self.nu = nu
         self.cap = cap
         self._n_classes = n_classes
-        self._blas = ThreadpoolController()
+        self._thread_pools = ThreadpoolController()
 
     def _minimise(self, value_and_slopes, slope):
+        """Minimize a function of w (K,) within the bounds, starting at 0, to this slope."""
         from scipy.optimize import minimize
 
         # The sums of SciPy must not depend on the number of threads.
-        with self._blas.limit(limits=1, user_api="blas"):
+        with self._thread_pools.limit(limits=1, user_api="blas"):
             result = minimize(
                 value_and_slopes,
                 np.zeros(self._n_classes),
@@ -71,9 +74,10 @@ class LargeExp(_Large):
         diagonal = loss.diagonal if self.nu > 0 else 0.0
 
         def value_and_slopes(w):
-            rows, columns = sums(tables[0], w)
-            total = diagonal + rows.sum()
-            return np.log(total) + self.nu * w.sum(), (columns - rows) / total + self.nu
+            row_sums, column_sums = sums(tables[0], w)
+            total = diagonal + row_sums.sum()
+            slopes = (column_sums - row_sums) / total + self.nu
+            return np.log(total) + self.nu * w.sum(), slopes
 
         w = loss.data.comm.broadcast(self._minimise(value_and_slopes, SLOPE / self._n_classes))
         return w - w.min(), tables

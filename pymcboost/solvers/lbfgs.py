@@ -25,19 +25,19 @@ class LBFGS:
     Parameters
     ----------
     weights : PairWeights
-        In float64; takes over the weights of the solution.
+        In float64. Afterwards they belong to the solution.
     max_iterations : int, default=LBFGS_ITERATIONS
     cold : bool, default=False
         Start at 0, and stop at a small change or slope of the mean objective. If the objective has practically no
-        minimum, as for separable data, the coefficients then usually stay near 0, spread over many learners, instead of
-        the few at the minimum.
+        minimum, as for separable data, the coefficients then usually stay near 0 and spread over many learners. At the
+        minimum, few learners would have coefficients.
     """
 
     def __init__(self, weights, max_iterations=LBFGS_ITERATIONS, cold=False):
         self.weights = weights
         self.max_iterations = max_iterations
         self.cold = cold
-        self._blas = ThreadpoolController()
+        self._thread_pools = ThreadpoolController()
 
     def solve(self, columns, tol=1e-3, **_):
         """Minimize the objective from the coefficients in ``columns``, whose ``w`` is updated.
@@ -46,7 +46,7 @@ class LBFGS:
         ----------
         columns : Columns
         tol : float
-            Largest violation left, relative to that at the start. A cold start takes no notice.
+            Largest violation left, relative to that at the start. A cold start ignores it.
 
         Returns
         -------
@@ -72,9 +72,8 @@ class LBFGS:
             scale = float(data.weight.sum()) * (data.n_classes - 1)
             tol = COLD_SLOPE
             change = COLD_CHANGE
-        with self._blas.limit(
-            limits=1, user_api="blas"
-        ):  # more would spin on vectors of a few thousand numbers
+        # More threads would only spin, because the vectors have a few thousand numbers.
+        with self._thread_pools.limit(limits=1, user_api="blas"):
             result = minimize(
                 value_and_slopes,
                 columns.w,
@@ -91,7 +90,10 @@ class LBFGS:
             )
         columns.w[:] = np.clip(result.x, 0.0, weights.cap).astype(np.float32)
         value = weights.refresh(columns)
-        left = float(weights.violations(columns).max(initial=0.0))
+        last = float(weights.violations(columns).max(initial=0.0))
         return Solved(
-            value, left / first if first > 0 else 0.0, int(result.nit), updates=int(result.nfev)
+            objective=value,
+            violation=last / first if first > 0 else 0.0,
+            passes=int(result.nit),
+            updates=int(result.nfev),
         )

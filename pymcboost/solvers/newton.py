@@ -71,13 +71,13 @@ class NewtonLog(_Newton):
             violation = _newton.log_step(
                 tables, w, self.nu, self.cap, DATA_TOLERANCE, MAX_ITERATIONS, step, self._work
             )
-            violation, agreed = loss.data.comm.broadcast((violation, step.copy()))
+            violation, next_w = loss.data.comm.broadcast((violation, step.copy()))
             if violation < best_violation:
                 best = w
                 best_violation = violation
                 if violation <= DATA_TOLERANCE:
                     break
-                w = agreed
+                w = next_w
             else:  # overshot: go back halfway
                 w = (best + w) / 2
         return best - best.min(), None

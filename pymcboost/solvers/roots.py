@@ -14,8 +14,8 @@ MAX_ITERATIONS = 100
 def coded_steps(tables, code, cap=LARGEST_COEFFICIENT):
     """Steps t (P,) that minimize the coded exponential loss along +-1 outputs h, column by column.
 
-    The root of  sum_c C (W-[c] exp(C t) - W+[c] exp(-C t)) = 0, which rises in t: for a class subset of PIBoost with
-    C = K - s on it and -s off it, its polynomial (eq. 8) times powers of R = exp(t).
+    A step is the root of  sum_c C (W-[c] exp(C t) - W+[c] exp(-C t)) = 0, which rises in t. For a class subset of
+    PIBoost, with C = K - s on it and -s off it, this is the paper's polynomial (eq. 8) times powers of R = exp(t).
 
     Parameters
     ----------

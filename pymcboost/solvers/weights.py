@@ -31,7 +31,6 @@ class PairWeights:
 
     def __init__(self, loss, data, nu, cap=LARGEST_COEFFICIENT, n_threads=1, dtype=np.float64):
         self._terms = loss.terms
-        self.link = loss.link
         self.data = data
         self.nu = nu
         self.cap = cap
@@ -82,23 +81,28 @@ class PairWeights:
         """Compute the weights for scores F (K, m), or for zeros; return the loss."""
         K = self.data.n_classes
         start = self.data.class_start
-        largest, smallest = LARGEST_EXPONENT[self.dtype], SMALLEST[self.dtype]
+        largest = LARGEST_EXPONENT[self.dtype]
+        smallest = SMALLEST[self.dtype]
         self._loss = 0.0
         for c in range(K):
             for first_row in range(start[c], start[c + 1], BLOCK_ROWS):
                 rows = slice(first_row, min(first_row + BLOCK_ROWS, start[c + 1]))
-                minus = (
-                    np.zeros((K, rows.stop - rows.start)) if F is None else F[:, rows] - F[c, rows]
-                )
+                if F is None:
+                    terms = np.zeros((K, rows.stop - rows.start))
+                else:
+                    terms = F[:, rows] - F[c, rows]
                 u = self.U[:, rows]
                 weight = self.data.weight[rows]
-                # Scores may be the transpose of a table, whose parts would not be contiguous.
-                for others in (
-                    (slice(c), slice(c + 1, K)) if minus.flags.c_contiguous else (slice(K),)
-                ):
-                    self._terms(minus[others], weight, largest, smallest, u[others])
-                u[c] = minus[c] = 0.0
-                self._loss += float(minus.sum())
+                # Scores may be the transpose of a table. Then parts of the terms would not be contiguous, and the own
+                # class is computed, too.
+                class_parts = [slice(K)]
+                if terms.flags.c_contiguous:
+                    class_parts = [slice(c), slice(c + 1, K)]
+                for classes in class_parts:
+                    self._terms(terms[classes], weight, largest, smallest, u[classes])
+                u[c] = 0.0
+                terms[c] = 0.0
+                self._loss += float(terms.sum())
         return self._loss
 
     def loss(self):

@@ -81,7 +81,7 @@ def chunks(data):
 def weights(data, n_columns, copies=1, passing=0, sorts=False):
     """Weights in blocks of columns; ``passing`` is the number of bytes per row of a chunk while they are computed.
 
-    sorts : whether they are computed from scores that are first sorted by class, see `BinaryBooster.again`
+    sorts : whether they are computed from scores that are first sorted by class, see `BinaryBooster.reads_scores`
     """
     m = data.n_rows
     size = copies * m * width(n_columns) * data.dtype.itemsize

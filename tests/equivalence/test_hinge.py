@@ -306,7 +306,7 @@ def test_a_start_changes_the_steps_and_not_the_solution(make):
 def test_portions_of_any_size_have_the_bits_of_one_portion(make, c, tol, steps, monkeypatch):
     X, sign, d = problem(m=130, minority=0.3)
     machine = make(X)
-    entries = machine.n if hasattr(machine, "n") else machine._row
+    entries = machine.n if hasattr(machine, "n") else machine._row_work
     monkeypatch.setattr(coordinate, "PORTION", 1 << 60)
     whole = machine.solve(sign, d, c, tol)
     assert whole.n_iter > 3

@@ -136,8 +136,8 @@ def test_how_the_temperature_follows():
     scores = LeftOutScores(Rows(Softmax(), data, 1), 0.5, 0.0, n_threads=1)
     for stretch, most in ((2.0, 2.0), (90.0, 30.0)):
         noise = rng.normal(size=(400, 3)) + 1.5 * np.eye(3)[data.y]
-        scores._alone[:, :3] = noise
-        scores._outside[:, :3] = stretch * noise
+        scores.alone[:] = noise
+        scores.outside[:] = stretch * noise
         alone, outside = (fit_temperature(one, data.y) for one in (scores.alone, scores.outside))
         expected = 0.905 * alone**0.2 * min(outside, 30 * alone) ** 0.8
         assert calibration.temperature_of_left_out(scores, data, "softmax") == rounded(expected)

@@ -361,7 +361,7 @@ def test_float32_with_refresh():
     solver.start()
     refreshed = []
     original = solver.refresh
-    solver.refresh = lambda columns: refreshed.append(solver._since) or original(columns)
+    solver.refresh = lambda columns: refreshed.append(solver._n_updates) or original(columns)
     solved = solver.solve(q.columns, tol=1e-5)
     assert solved.updates > 2000
     assert refreshed

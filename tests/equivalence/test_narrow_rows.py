@@ -157,7 +157,7 @@ def test_sums_of_leaves_of_one_row_are_its_gradients():
     rows.directions(3).integers(0)
     G = G[data.rows, :K]
     y = y[data.rows]
-    found = rows._in_ones(None, all_rows, np.arange(m + 1))[:, 0]
+    found = rows._sums(None, all_rows, np.arange(m + 1))[:, 0]
     bounds = rows._bounds(None, all_rows, np.arange(m + 1))[:, :K]
     assert (np.abs(G) <= 1.001 * bounds).all()
     G[np.arange(m), y] = found[np.arange(m), y] = 0

@@ -1645,7 +1645,12 @@ def with_categories(m, levels, rng, weight=None, K=3):
 def levels_of(data, unit, most, share=1.0):
     uniform = (data.weight == data.weight[0]).all()
     return least_levels(
-        data, np.ones(0) if uniform else data.weight, share, units=unit, most=most, bound_scale=1.0
+        data,
+        np.ones(0) if uniform else data.weight,
+        share,
+        units=unit,
+        enough=most,
+        bound_scale=1.0,
     )
 
 

@@ -12,7 +12,7 @@ from reference.scoring import random_kernel, random_linear, random_rows, random_
 
 from pymcboost import VectorTreeBoostClassifier
 from pymcboost.model import early
-from pymcboost.model.early import bounds, checkpoints, looks, may_fail, rounded_up
+from pymcboost.model.early import bounds, checkpoints, checks, may_fail, rounded_up
 from pymcboost.model.model import Model
 
 WAYS = ("certified", "calibrated", "rejection")
@@ -22,7 +22,7 @@ WAYS = ("certified", "calibrated", "rejection")
 def small_models(monkeypatch):
     """Bounds of small models take more than they may, and are as dense as they can be."""
     monkeypatch.setattr(early, "SHARE", 100.0)
-    monkeypatch.setattr(early, "LOOKS", tuple(np.linspace(0, 1, 200)))
+    monkeypatch.setattr(early, "DEFAULT_CHECKS", tuple(np.linspace(0, 1, 200)))
     monkeypatch.setattr(early, "STEP", 1)
 
 
@@ -231,12 +231,12 @@ def test_one_tree_and_no_rows():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_looks_take_the_least_time_of_all_choices(monkeypatch, seed):
+def test_checks_take_the_least_time_of_all_choices(monkeypatch, seed):
     """Against all sets of places to look at."""
     draw = np.random.default_rng(seed)
     cost = draw.integers(1, 30)
     n = 100
-    monkeypatch.setattr(early, "LOOK", cost)
+    monkeypatch.setattr(early, "CHECK_COST", cost)
     at = np.sort(draw.choice(np.arange(1, n), 6, replace=False))
     exits = draw.choice(np.append(at, n), draw.integers(1, 40))
 
@@ -249,7 +249,7 @@ def test_looks_take_the_least_time_of_all_choices(monkeypatch, seed):
         return total
 
     choices = np.array(list(np.ndindex(*(2,) * len(at))), dtype=bool)
-    assert time(looks(exits, at, n)) == min(map(time, choices))
+    assert time(checks(exits, at, n)) == min(map(time, choices))
 
 
 def test_where_no_row_exits_nothing_is_looked_at():

@@ -189,13 +189,7 @@ def _as_printed(rounds, column, found):
     best = None
     for _ in range(rounds.max_alternations):
         codes.margins(rho, y, column, margins)
-        solution = rounds.svm.solve(column[y], margins, rounds.c, rounds.tol, rounds._beta)
-        rounds._beta = solution.beta
-        rounds._solves += 1
-        found["n_solves"] += 1
-        found["n_iter"] += solution.n_iter
-        if solution.short:
-            rounds._short.append(solution.violation)
+        solution = rounds._solve(column[y], margins, found)
         column = column.copy()
         changes, _, loss = codes.recolour(rho, y, column, solution.f / 2, False)
         reached = solution.norm2 / 2 + rounds.c * loss

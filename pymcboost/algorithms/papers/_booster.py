@@ -27,37 +27,40 @@ class PaperBooster(BinaryBooster):
         return self.rows_for(TrainingData if self.stumps else TreeData, dataset, n_threads)
 
     def new_builder(self):
-        """See `Booster.new_builder`. A stump for all classes is a round; rounds of several learners need trees."""
+        """Return an empty ensemble: stumps if a round adds one stump for all classes, else trees."""
         return self.builder_of(self.data.n_classes)
 
-    def builder_of(self, n_classes):
-        """Like `new_builder`, for this number of scores."""
-        shape = n_classes, self.data.n_features
+    def builder_of(self, n_scores):
+        """Return an empty ensemble with this number of scores, see `new_builder`."""
+        d = self.data.n_features
         if self.shared and self.stumps:
-            return EnsembleBuilder(*shape)
-        return TreesBuilder(*shape, vector=self.shared)
+            return EnsembleBuilder(n_scores, d)
+        return TreesBuilder(n_scores, d, vector=self.shared)
 
     def new_learner(self, n_columns=None, code=None):
         """Create a weak learner.
 
-        Its ``fit(gradient)`` returns the best fit (or None) if shared, else a list, one per class.
+        If it is shared, its ``fit(gradient)`` returns the best fit, or None. Otherwise, or with ``n_columns``, it
+        returns a list with the best fit for every class, or for every column of the gradient.
 
-        With ``n_columns``, it returns a list with the best fit for every column of the gradient; ``code``: see
-        `EdgeTrees`.
+        ``code``: see `EdgeTrees`.
         """
         p = self.params
         is_single = self.shared and n_columns is None
+        if self.stumps and is_single:
+            return SharedStump(self.data, self.n_threads)
         if self.stumps:
-            return (
-                SharedStump(self.data, self.n_threads)
-                if is_single
-                else EdgeStumps(self.data, self.n_threads, n_columns)
-            )
+            return EdgeStumps(self.data, self.n_threads, n_columns)
         limits = self.data, p.max_leaf_nodes, p.max_depth, self.n_threads
         if is_single:
             return SharedTree(*limits)
         return EdgeTrees(
-            *limits, n_columns, self.gini, p.min_weight_fraction_split, p.subsample, code
+            *limits,
+            n_columns=n_columns,
+            gini=self.gini,
+            min_share=p.min_weight_fraction_split,
+            drawn=p.subsample,
+            code=code,
         )
 
     def learner_memory(self, n_columns=None):
@@ -67,9 +70,11 @@ class PaperBooster(BinaryBooster):
         is_single = self.shared and n_columns is None
         P = data.n_classes if n_columns is None else n_columns
         drawn = [memory.weights(data, P)] if p.subsample < 1 else []
+        if self.stumps and is_single:
+            return [*drawn, memory.outputs(data, 1)]
         if self.stumps:
-            return [*drawn, *([memory.outputs(data, 1)] if is_single else memory.stumps(data, P))]
-        grown = memory.trees(
+            return [*drawn, *memory.stumps(data, P)]
+        trees = memory.trees(
             data, P, p.max_leaf_nodes, n_grown=self.n_threads, counted=counts_for(data)
         )
-        return [*drawn, *grown, memory.outputs(data, 1 if is_single else P)]
+        return [*drawn, *trees, memory.outputs(data, 1 if is_single else P)]

@@ -55,11 +55,19 @@ class ClassicBooster(PaperBooster):
 
     gini = True
     link = "softmax2"
+    # Whether the last weak learner made no mistakes, in algorithms that end then.
+    finished = False
+
+    def why_ended(self):
+        """Say why there is no further round; without mistakes, it would repeat the last one."""
+        return NO_MISTAKES if self.finished else super().why_ended()
 
     def resampled(self, learner, constants=False):
         """Return the learner or, with ``subsample``, a wrapper that draws its rows."""
-        share = self.params.subsample
-        return Resampled(learner, share, constants and not self.stumps) if share < 1 else learner
+        subsample = self.params.subsample
+        if subsample == 1:
+            return learner
+        return Resampled(learner, subsample, constants and not self.stumps)
 
     def generator(self, purpose=0):
         """Random generator of a round, which draws the same numbers if training continues from a model."""
@@ -79,34 +87,48 @@ class ClassicBooster(PaperBooster):
             )
 
     def coded(self, code, **options):
-        """Exponential loss of a code on the data: see `CodedExp`."""
+        """Apply the exponential loss of a code to the data, see `CodedExp`."""
         return CodedExp(self.data, code, self.n_threads, **options)
 
     def add_columns(self, weak_learners, steps):
         """Add a round with one weak learner for every column, and the step of each column (P,)."""
         if self.stumps:
-            of_column = np.array([weak_learner.cls for weak_learner in weak_learners])
-            right = (
-                np.array([weak_learner.polarity for weak_learner in weak_learners])
-                * steps[of_column]
-            )
-            add_stumps(
-                self.builder, weak_learners, np.stack((-right, right), axis=1), cls=of_column
-            )
+            column = np.array([stump.cls for stump in weak_learners])
+            polarity = np.array([stump.polarity for stump in weak_learners])
+            right = polarity * steps[column]
+            add_stumps(self.builder, weak_learners, np.stack((-right, right), axis=1), cls=column)
         else:
-            for weak_learner in weak_learners:
-                *splits, sign = weak_learner.as_tree()
-                self.builder.add_tree(*splits, sign * steps[weak_learner.cls], cls=weak_learner.cls)
-                self.add_gain(weak_learner)
+            for tree in weak_learners:
+                *splits, sign = tree.as_tree()
+                self.builder.add_tree(*splits, sign * steps[tree.cls], cls=tree.cls)
+                self.add_gain(tree)
         self.builder.end_round()
 
-    def vector_trees(self, kind):
+    def vector_trees(self, learner_class):
         """Create a learner of trees with a class vector in every leaf: `ClassificationTrees` or a subclass."""
         p = self.params
         self.warn_of_least_weight()
-        limits = p.max_leaf_nodes, p.max_depth, self.n_threads, p.min_weight_fraction_split
         weights = ClassWeights(self.data, self.n_threads, p.subsample)
-        return kind(self.data, weights, *limits)
+        return learner_class(
+            self.data,
+            weights,
+            p.max_leaf_nodes,
+            p.max_depth,
+            n_threads=self.n_threads,
+            min_share=p.min_weight_fraction_split,
+        )
+
+    def vector_trees_memory(self):
+        """Memory of the learner of `vector_trees`: the weights of the rows, and a tree."""
+        data = self.data
+        tree = memory.vectors(
+            data,
+            data.n_classes,
+            self.params.max_leaf_nodes,
+            n_drawn=len(data.columns.column),
+            n_threads=self.n_threads,
+        )
+        return [memory.rows(data, scores=False), tree]
 
     def add_vector_tree(self, tree, value):
         """Add a round with one tree of `vector_trees` and the values of the classes in its leaves (n_leaves, K)."""
@@ -118,21 +140,17 @@ class ClassicBooster(PaperBooster):
 
     @staticmethod
     def last(previous, column):
-        """History value of the last round; None if there is none, or if the rows may be others."""
-        has_column = (
-            previous is not None
-            and previous.source != "init_model"
-            and len(previous.history.get(column, ()))
-        )
-        return previous.history[column][-1] if has_column else None
+        """History value of the last round; None if there is none, or if it may be about other rows."""
+        if previous is None or previous.source == "init_model":
+            return None
+        values = previous.history.get(column, ())
+        return values[-1] if len(values) else None
 
     def fit_learner(self, learner, gradient, attempt=1):
         """Fit the learner of `resampled`."""
-        return (
-            learner.fit(gradient, self.generator(attempt))
-            if self.params.subsample < 1
-            else learner.fit(gradient)
-        )
+        if self.params.subsample < 1:
+            return learner.fit(gradient, self.generator(attempt))
+        return learner.fit(gradient)
 
     def drawn(self, weight, attempt=1):
         """Weights (m,) for a learner: unchanged, or how often ``subsample`` draws each row."""
@@ -155,9 +173,12 @@ class ColouredBooster(ClassicBooster):
     }
 
     def memory(self):
-        """See `Booster.memory`: pairwise weights, and a learner of one column."""
-        column = memory.weights(self.data, 1, passing=24)
-        return [*memory.pairwise(self.data, "exp", 0, self.again), column, *self.learner_memory(1)]
+        """Memory of the rounds: pairwise weights, and a learner of one column."""
+        return [
+            *memory.pairwise(self.data, "exp", 0, self.reads_scores),
+            memory.weights(self.data, 1, passing=24),
+            *self.learner_memory(1),
+        ]
 
     def prepare(self, previous):
         """Create the loss, and a learner of one column."""
@@ -175,14 +196,15 @@ class ColouredBooster(ClassicBooster):
         self._mu[: len(mu)] = mu
         _weights.combine(self.loss.gradient, self._mu, self.column, self.n_threads)
         weak_learners = self.learner.fit(self.column)
-        return (
-            weak_learners[0]
-            if weak_learners and weak_learners[0].edge > SMALLEST_EDGE * self.loss.mass
-            else None
-        )
+        if weak_learners and weak_learners[0].edge > SMALLEST_EDGE * self.loss.mass:
+            return weak_learners[0]
+        return None
 
     def colour(self):
-        """Draw a random half of the classes and find the best learner; try other colourings if it has no edge."""
+        """Draw a random half of the classes and find the best learner for it, as (mu, learner).
+
+        If no learner has an edge, try other colourings, and finally return (None, None).
+        """
         generator = self.generator()
         for _ in range(COLOURINGS):
             mu = random_half(self.data.n_classes, generator)
@@ -194,18 +216,17 @@ class ColouredBooster(ClassicBooster):
     def two_sided(self, mu, weak_learner):
         """Add a learner with one coefficient for each output: domain-partitioning AdaBoost on the colouring."""
         loss = self.loss
-        steps = []
         tables = loss.side_tables(weak_learner.h)
-        d = self.column[0, :, 0].astype(np.float64)  # twice the signed weights
-        right = weak_learner.h > 0
-        smoothing = SMOOTHING * np.abs(d).sum()
-        for side in (d[right], d[~right]):
+        signed_weight = self.column[0, :, 0].astype(np.float64)  # times 2
+        smoothing = SMOOTHING * np.abs(signed_weight).sum()
+        is_right = weak_learner.h > 0
+        steps = []
+        for side in (signed_weight[is_right], signed_weight[~is_right]):
             up = side[side > 0].sum()
             down = -side[side < 0].sum()
-            steps.append(
-                (0.25 * np.log((up + smoothing) / (down + smoothing)) * mu).astype(np.float32)
-            )
-        loss.update(
-            weak_learner.h, steps[0].astype(np.float64), tables, steps[1].astype(np.float64)
-        )
-        return self.add_round(weak_learner, *steps) | {"edge": weak_learner.edge / (2 * loss.mass)}
+            step = 0.25 * np.log((up + smoothing) / (down + smoothing)) * mu
+            steps.append(step.astype(np.float32))
+        plus, minus = steps
+        loss.update(weak_learner.h, plus.astype(np.float64), tables, minus.astype(np.float64))
+        edge = weak_learner.edge / (2 * loss.mass)
+        return self.add_round(weak_learner, plus, minus) | {"edge": edge}

@@ -20,7 +20,7 @@ from pymcboost.solvers.lbfgs import LBFGS
 from pymcboost.solvers.weights import PairWeights
 from pymcboost.training import memory
 
-# Maximum violation that FCD and L-BFGS-B leave in a round, relative to that of the new learners; not for cold starts.
+# Maximum violation that a solver leaves in a round, relative to that of the new learners. Cold starts ignore it.
 SOLVER_TOLERANCE = 1e-3
 SEED_STEP = 1_000_003
 # The solver that starts every round at 0.
@@ -34,7 +34,7 @@ OUTPUTS_AT_ONCE = 8
 class Learner:
     """A weak learner as a tree with leaves +-1 (see `model.trees.Trees`).
 
-    ``owner`` is its class, -1 for all classes.
+    ``owner`` is the class that it belongs to, or -1 if all classes share it.
     """
 
     feature: np.ndarray
@@ -52,13 +52,12 @@ class Learner:
     def key(self):
         """Bytes that are equal for equal learners, also after saving and loading."""
         threshold = np.asarray(self.threshold, dtype=np.float32) + np.float32(0)  # -0 becomes +0
-        integers = (
-            np.asarray(part, dtype=np.int64)
-            for part in (self.feature, self.nan_left, self.right, self.sign)
-        )
-        return b"".join(
-            [*(part.tobytes() for part in integers), threshold.tobytes(), str(self.owner).encode()]
-        )
+        arrays = [
+            np.asarray(array, dtype=np.int64)
+            for array in (self.feature, self.nan_left, self.right, self.sign)
+        ]
+        arrays.append(threshold)
+        return b"".join([*(array.tobytes() for array in arrays), str(self.owner).encode()])
 
 
 def add_to(builder, learner, coef):
@@ -69,7 +68,7 @@ def add_to(builder, learner, coef):
 
 
 def columns_of(learners, bits, coef, n_classes):
-    """Learners, outputs and coefficients, (n,) or (n, K) if shared by all classes, in the form for a solver."""
+    """Prepare outputs and coefficients, (n,) or (n, K) if all classes share the learners, for a solver."""
     if coef.ndim == 2:
         return Columns.shared(bits, coef)
     owner = np.array([learner.owner for learner in learners], dtype=np.int64)
@@ -79,61 +78,63 @@ def columns_of(learners, bits, coef, n_classes):
 class CorrectiveBuilder:
     """Weak learners whose coefficients all change in every round.
 
-    Learners whose coefficients have all vanished are dropped at the end of a round; column generation finds them again
-    should they be needed.
+    Learners whose coefficients are all 0 are dropped at the end of a round. Column generation finds them again if they
+    are needed.
 
     Parameters
     ----------
     empty : builder
-        A copy of it is filled when the ensemble is asked for.
+        A copy of it is filled when the ensemble is needed.
     n_classes : int
     shared : bool
-        Learners have a coefficient in every class.
+        Whether learners have a coefficient in every class.
     kept_rounds : int
         How many rounds back `truncate_rounds` may go.
     repeats : bool, default=False
-        Learners may stand in the model several times, with coefficients of their own: a solver that begins at 0 gives
-        them more weight in all then.
+        Whether a learner may occur several times in the model, each time with its own coefficients. A solver that
+        starts at 0 then gives it a larger sum of coefficients.
     """
 
     def __init__(self, empty, n_classes, shared, kept_rounds, repeats=False):
         self._empty = empty
         self._n_classes = n_classes
         self._shared = shared
-        self._kept = kept_rounds
+        self._kept_rounds = kept_rounds
         self._repeats = repeats
         self.learners = []
         self.coef = np.zeros((0, n_classes) if shared else 0)
         self.n_rounds = 0
-        self._bits = None
-        self._place = {}
-        self._past = {0: ([], self.coef)}
+        self._bits = None  # outputs of the learners; doubles when full
+        self._index_of_key = {}
+        self._past = {0: ([], self.coef)}  # learners and coefficients by number of rounds
 
     def __len__(self):
         return len(self.learners)
 
     def add(self, learners, bits):
-        """Add learners that are new, with coefficients 0, and return the positions of all; bits: their outputs."""
+        """Add learners that are new, with coefficients 0, and return the indices of all; bits: their outputs."""
         if self._bits is None:
             self._bits = np.zeros((16, bits.shape[1]), dtype=np.uint32)
-        places = []
+        indices = []
         for learner, row in zip(learners, bits, strict=True):
-            n = len(self) if self._repeats else self._place.setdefault(learner.key(), len(self))
-            places.append(n)
+            n = len(self)
+            if not self._repeats:
+                n = self._index_of_key.setdefault(learner.key(), n)
+            indices.append(n)
             if n < len(self):
                 continue
             if n == len(self._bits):
-                room = np.zeros((2 * n, self._bits.shape[1]), dtype=np.uint32)
-                room[:n] = self._bits
-                self._bits = room
+                larger = np.zeros((2 * n, self._bits.shape[1]), dtype=np.uint32)
+                larger[:n] = self._bits
+                self._bits = larger
             self._bits[n] = row
             self.learners.append(learner)
-        room = np.zeros((len(self) - len(self.coef), *self.coef.shape[1:]))
-        self.coef = np.concatenate((self.coef, room))
-        return places
+        n_new = len(self) - len(self.coef)
+        self.coef = np.concatenate((self.coef, np.zeros((n_new, *self.coef.shape[1:]))))
+        return indices
 
     def columns(self):
-        """Outputs and coefficients of the learners, in the form for a solver."""
+        """Outputs and coefficients of the learners, prepared for a solver."""
         return columns_of(self.learners, self._bits[: len(self)], self.coef, self._n_classes)
 
     def end_round(self, columns):
@@ -145,21 +146,21 @@ class CorrectiveBuilder:
             self._bits[: len(kept)] = self._bits[kept]
             self.learners = [self.learners[n] for n in kept]
             self.coef = self.coef[kept]
-            self._place = {learner.key(): n for n, learner in enumerate(self.learners)}
+            self._index_of_key = {learner.key(): n for n, learner in enumerate(self.learners)}
         self.n_rounds += 1
         self._past[self.n_rounds] = (list(self.learners), self.coef)
-        self._past.pop(self.n_rounds - self._kept, None)
+        self._past.pop(self.n_rounds - self._kept_rounds, None)
 
     def take_over(self, ensemble, n_rounds, X, rows):
         """Continue from a fitted ensemble; ``X[rows]`` are the training rows, in their order."""
         self.remember(ensemble, n_rounds)
         learners, coef = self._past[n_rounds]
-        places = []
-        for first in range(0, len(learners), OUTPUTS_AT_ONCE):
-            part = learners[first : first + OUTPUTS_AT_ONCE]
-            places += self.add(part, outputs(part, X, rows, ensemble.n_features))
+        indices = []
+        for begin in range(0, len(learners), OUTPUTS_AT_ONCE):
+            part = learners[begin : begin + OUTPUTS_AT_ONCE]
+            indices += self.add(part, outputs(part, X, rows, ensemble.n_features))
         # Learners that occur several times in the model are merged, unless repeats are intended.
-        np.add.at(self.coef, places, coef)
+        np.add.at(self.coef, indices, coef)
         self.coef = self.coef.astype(np.float32).astype(np.float64)
         self.n_rounds = n_rounds
 
@@ -169,26 +170,28 @@ class CorrectiveBuilder:
         coefs = []
         for feature, threshold, nan_left, right, leaf, owner, _ in ensemble.each_tree():
             leaf = np.asarray(leaf, dtype=np.float64)
-            coefs.append(np.abs(leaf[0]))
-            sign = np.sign(leaf[:, np.abs(leaf[0]).argmax()] if self._shared else leaf)
-            splits = (
+            coef = np.abs(leaf[0])
+            coefs.append(coef)
+            learner = Learner(
                 np.array(feature),
                 np.array(threshold, dtype=np.float32),
                 np.array(nan_left, dtype=bool),
+                right=np.array(right),
+                sign=np.sign(leaf[:, coef.argmax()] if self._shared else leaf),
+                owner=owner,
             )
-            learners.append(Learner(*splits, np.array(right), sign, owner))
+            learners.append(learner)
         self._past[n_rounds] = (learners, np.array(coefs).reshape(-1, *self.coef.shape[1:]))
 
     def validation_scores(self, validation, n_threads):
         """Scores (m, K) of the rows of a `Validation`; equal to the model's up to rounding in float64."""
         X = validation.X
         outputs_of_learner = validation.outputs
-        new = [learner for learner in self.learners if learner not in outputs_of_learner]
-        for first in range(0, len(new), OUTPUTS_AT_ONCE):
-            part = new[first : first + OUTPUTS_AT_ONCE]
-            rows = outputs(part, X, slice(None), n_features=X.shape[1])
-            for learner, row in zip(part, rows, strict=True):
-                outputs_of_learner[learner] = row
+        new_learners = [learner for learner in self.learners if learner not in outputs_of_learner]
+        for begin in range(0, len(new_learners), OUTPUTS_AT_ONCE):
+            part = new_learners[begin : begin + OUTPUTS_AT_ONCE]
+            bits_of_part = outputs(part, X, slice(None), n_features=X.shape[1])
+            outputs_of_learner.update(zip(part, bits_of_part, strict=True))
         F = aligned_zeros((self._n_classes, padded(X.shape[0])), np.float64)
         bits = np.stack([outputs_of_learner[learner] for learner in self.learners])
         columns_of(self.learners, bits, self.coef, self._n_classes).scores(F, n_threads)
@@ -220,18 +223,17 @@ class CorrectiveBuilder:
 
 def l1_norm(ensemble):
     """Sum of the coefficients in an ensemble of learners with outputs +-1."""
-    return float(
-        sum(
-            np.abs(np.asarray(leaf[0], dtype=np.float64)).sum()
-            for *_, leaf, _, _ in ensemble.each_tree()
-        )
+    norms = (
+        np.abs(np.asarray(leaf[0], dtype=np.float64)).sum()
+        for *_, leaf, _, _ in ensemble.each_tree()
     )
+    return float(sum(norms))
 
 
-def sparsity(ensemble, history, per_learner):
-    """Counts of an ensemble's learners and of their coefficients; each learner has ``per_learner`` of them."""
+def sparsity(ensemble, history, n_coefficients):
+    """Counts of an ensemble's learners and of their coefficients; each learner has ``n_coefficients`` of them."""
     leaves = [np.abs(leaf[0]) for *_, leaf, _, _ in ensemble.each_tree()]
-    coefficients = np.array(leaves).reshape(-1, per_learner)
+    coefficients = np.array(leaves).reshape(-1, n_coefficients)
     return {
         "generated": int(np.sum(history["n_found"])) if "n_found" in history else 0,
         "learners": len(coefficients),
@@ -275,12 +277,12 @@ class ColumnGeneration(PaperBooster):
 
     @property
     def cuts_give_models(self):
-        """See `Booster`; False if every round changes all coefficients."""
+        """Whether the first rounds of a model are a model; not if every round changes all coefficients."""
         return self.stagewise
 
     @property
     def restart_every(self):
-        """See `Booster`; None if every round computes the weights from the coefficients anyway."""
+        """Number of rounds after which `restart` is called; None if every round computes the weights anyway."""
         return RESTART_EVERY if self.stagewise else None
 
     @property
@@ -294,12 +296,12 @@ class ColumnGeneration(PaperBooster):
             return super().new_builder()
         p = self.params
         # Ctrl-C goes back by at most one round, early stopping by up to its patience.
-        kept = 2 + (p.n_iter_no_change if p.early_stopping else 0)
+        patience = p.n_iter_no_change if p.early_stopping else 0
         return CorrectiveBuilder(
             super().new_builder(),
             self.data.n_classes,
             self.shared,
-            kept_rounds=kept,
+            kept_rounds=2 + patience,
             repeats=self.solver_name == COLD,
         )
 
@@ -314,7 +316,10 @@ class ColumnGeneration(PaperBooster):
             )
 
     def go_on(self, previous):
-        """See `Booster.go_on`; totally corrective rounds compute the weights from the coefficients."""
+        """Take over the rounds of a model, and return the raw scores of the training rows.
+
+        Totally corrective rounds compute the weights from the coefficients and need no scores: then return None.
+        """
         if self.stagewise:
             return super().go_on(previous)
         self.builder.take_over(
@@ -329,11 +334,12 @@ class ColumnGeneration(PaperBooster):
         """Create the weights, the solver and the learner."""
         data = self.data
         p = self.params
-        # The factor C / p of the loss, where p is the weight of all (row, other class) pairs, becomes nu = p / C of
-        # the norm.
+        # Instead of the loss having the factor C / p, the norm has nu = p / C. Here p is the weight of all pairs of a
+        # row and another class.
         nu = float(data.weight.sum()) * (data.n_classes - 1) / p.C
         if self.solver_name == "fcd":
-            self.weights = self.solver = FCD(PAIRWISE["exp"], data, nu, n_threads=self.n_threads)
+            self.solver = FCD(PAIRWISE["exp"], data, nu, n_threads=self.n_threads)
+            self.weights = self.solver
         else:
             self.weights = PairWeights(PAIRWISE[p.loss], data, nu, n_threads=self.n_threads)
             self.solver = LBFGS(self.weights, cold=self.solver_name == COLD)
@@ -348,30 +354,32 @@ class ColumnGeneration(PaperBooster):
             self.converged = len(change) > 0 and change[-1] <= p.tol
 
     def memory(self):
-        """See `Booster.memory`: float64 weights and scores, gradients, and the outputs of one or of all rounds."""
+        """Memory of the rounds: weights and scores, gradients, and the outputs of one or of all rounds."""
         data = self.data
-        K = self.data.n_classes
-        learners = (1 if self.shared else K) * (1 if self.stagewise else self.n_estimators)
-        small = self.solver_name == "fcd" and data.n_rows > LARGE_DATA
-        size = (12 if small else 16) * data.n_rows * K
+        m = data.n_rows
+        K = data.n_classes
+        is_single_precision = self.solver_name == "fcd" and m > LARGE_DATA
         scores = memory.Part(
-            f"the weights and scores of {data.n_rows} rows and {K} classes", size, memory.FEWER
+            f"the weights and scores of {m} rows and {K} classes",
+            (12 if is_single_precision else 16) * m * K,
+            memory.FEWER,
         )
-        # Temporary, when training continues from a model, and while outputs are packed into bits.
-        passing = data.n_rows * max(8 * OUTPUTS_AT_ONCE, 0 if self.shared else 3 * K)
-        size = data.n_rows * (learners // 8)
+        n_learners = (1 if self.shared else K) * (1 if self.stagewise else self.n_estimators)
+        output_bytes = m * (n_learners // 8)
         if not self.stagewise:  # outputs and scores of the validation rows
-            size += self.n_validation * (learners // 8 + 16 * K + 8 * OUTPUTS_AT_ONCE)
+            output_bytes += self.n_validation * (n_learners // 8 + 16 * K + 8 * OUTPUTS_AT_ONCE)
+        # Temporary, when training continues from a model, and while outputs are packed into bits.
+        passing = m * max(8 * OUTPUTS_AT_ONCE, 0 if self.shared else 3 * K)
         remedy = "a smaller n_estimators, fewer rows"
         if self.solver_name == "fcd" and not self.stagewise:
             remedy = f"max_passes=1, which keeps no outputs, {remedy}"
-        purpose = f"the outputs of {learners} weak learners on {data.n_rows} rows of {K} classes"
-        return [
-            scores,
-            memory.weights(data, K),
-            memory.Part(purpose, size, remedy, passing),
-            *self.learner_memory(),
-        ]
+        learner_outputs = memory.Part(
+            f"the outputs of {n_learners} weak learners on {m} rows of {K} classes",
+            output_bytes,
+            remedy,
+            passing,
+        )
+        return [scores, memory.weights(data, K), learner_outputs, *self.learner_memory()]
 
     def restart(self, scores):
         """Compute the weights for these scores."""
@@ -379,7 +387,7 @@ class ColumnGeneration(PaperBooster):
         self.objective = self.weights.loss() + self.weights.nu * self.l1
 
     def why_ended(self):
-        """See `Booster.why_ended`: a change, a coefficient or an edge was too small."""
+        """Say why there is no further round: a change, a coefficient or an edge was too small."""
         if self.converged:
             return "a round changed the objective by no more than tol"
         if self.stayed:
@@ -387,7 +395,7 @@ class ColumnGeneration(PaperBooster):
         return "no weak learner has an edge above p/C"
 
     def why_constant(self):
-        """See `Booster.why_constant`; says what to do."""
+        """The warning for a constant model, which says what to do."""
         if self.stayed:
             return (
                 f"{STAYED}, because hardly any weak learner is better than chance: the model "
@@ -400,11 +408,11 @@ class ColumnGeneration(PaperBooster):
         )
 
     def meta(self):
-        """See `Booster.meta`: rounds that change all coefficients are not stages."""
+        """Entries of the model file: rounds that change all coefficients are not stages."""
         return {} if self.stagewise else {"stages": False, "rounds": self.n_rounds}
 
     def follow(self, validation):
-        """See `Booster.follow`; if all coefficients change, scores are computed from all learners."""
+        """Bring the scores of the validation rows up to date; if all coefficients change, compute them anew."""
         if self.stagewise:
             super().follow(validation)
         else:
@@ -442,10 +450,11 @@ class ColumnGeneration(PaperBooster):
         counts = {"n_found": len(weak_learners), "n_learners": len(builder)}
         return {"objective": objective, "change": change, "edge": edge, **counts}
 
-    def _solve(self, columns, fresh, edge):
+    def _solve(self, columns, is_new, edge):
+        """Fit the coefficients in ``columns``; ``is_new`` (n,) marks the new learners, ``edge`` is their largest."""
         return self.solver.solve(
             columns,
-            fresh=columns.spread(fresh),
+            fresh=columns.spread(is_new),
             max_passes=self.params.max_passes,
             tol=SOLVER_TOLERANCE,
             first=edge - self.weights.nu,
@@ -453,6 +462,7 @@ class ColumnGeneration(PaperBooster):
         )
 
     def _learners(self, weak_learners):
+        """Convert weak learners to `Learner`, and pack their outputs into bits."""
         learners = [
             Learner.of(weak_learner, -1 if self.shared else weak_learner.cls)
             for weak_learner in weak_learners
@@ -471,13 +481,12 @@ class ColumnGeneration(PaperBooster):
             return None
         objective = solved.objective + self.weights.nu * self.l1
         self.l1 += float(columns.w.sum())
-        for learner, coef in zip(
-            learners, columns.coefficients(K if self.shared else None), strict=True
-        ):
+        coefs = columns.coefficients(K if self.shared else None)
+        for learner, coef in zip(learners, coefs, strict=True):
             if coef.any():
                 add_to(builder, learner, coef)
         builder.end_round()
-        # Only here: other trainings may drop learners, so importances come from the final model.
+        # Totally corrective rounds may drop learners, so there importances come from the final model.
         for weak_learner in weak_learners:
             self.add_gain(weak_learner)
         return objective
@@ -485,11 +494,12 @@ class ColumnGeneration(PaperBooster):
     def _solve_all(self, weak_learners, edge):
         """Fit the coefficients of all learners; return the objective, or None if all are 0."""
         builder = self.builder
-        places = builder.add(*self._learners(weak_learners))
+        learners, bits = self._learners(weak_learners)
+        indices = builder.add(learners, bits)
         columns = builder.columns()
-        fresh = np.zeros(len(builder), dtype=bool)
-        fresh[places] = True
-        solved = self._solve(columns, fresh, edge)
+        is_new = np.zeros(len(builder), dtype=bool)
+        is_new[indices] = True
+        solved = self._solve(columns, is_new, edge)
         if not columns.w.any():
             builder.truncate_rounds(builder.n_rounds)
             return None

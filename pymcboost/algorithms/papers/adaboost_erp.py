@@ -1,4 +1,4 @@
-"""AdaBoost.ERP: AdaBoost.ECC that repartitions the classes for the learner found.
+"""AdaBoost.ERP: AdaBoost.ECC that repartitions the classes for each weak learner.
 
 Problem
     minimise the sum over rows i and classes l of exp(F_l(x_i) - F_{y_i}(x_i)).
@@ -21,7 +21,7 @@ class AdaBoostERP(ColouredBooster):
     """Rounds of AdaBoost.ERP."""
 
     def memory(self):
-        """See `Booster.memory`: adds the table for repartitioning."""
+        """Memory of the rounds: adds the table for repartitioning."""
         return [*super().memory(), memory.tables(self.data, self.data.n_classes, 1)]
 
     def round(self):
@@ -32,17 +32,17 @@ class AdaBoostERP(ColouredBooster):
         for _ in range(self.params.n_repartitions):
             across = np.subtract(*self.loss.side_tables(weak_learner.h))
             edges = across.sum(axis=1) - across.sum(axis=0)
-            new = np.where(edges == 0, mu, np.sign(edges))
-            if np.array_equal(new, mu) or np.ptp(new) == 0:
+            new_mu = np.where(edges == 0, mu, np.sign(edges))
+            if np.array_equal(new_mu, mu) or np.ptp(new_mu) == 0:
                 break
-            again = self.learn(new)
-            if (
-                again is None
-            ):  # a tree is grown greedily, so the new one may be worse; the previous outputs were overwritten
+            new_learner = self.learn(new_mu)
+            if new_learner is None:
+                # A tree is grown greedily, so the new one may be worse than the previous one, whose outputs were
+                # overwritten.
                 weak_learner = self.learn(mu)
                 break
-            mu = new
-            weak_learner = again
+            mu = new_mu
+            weak_learner = new_learner
         return self.two_sided(mu, weak_learner)
 
 

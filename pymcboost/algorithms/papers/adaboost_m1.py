@@ -36,7 +36,7 @@ class AdaBoostM1(SAMME):
         return np.float32(vote) * np.eye(K, dtype=np.float32)
 
     def why_constant(self):
-        """See `Booster.why_constant`; there was not even a first round."""
+        """The warning for a constant model: there was not even a first round."""
         return (
             f"{self.ends_when}: the model is constant. Use trees with more leaves, or "
             "adaboost-m2 or samme, which accept weaker learners"

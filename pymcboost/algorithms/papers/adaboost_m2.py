@@ -24,12 +24,7 @@ import numpy as np
 
 from pymcboost._kernels import elementary
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
-from pymcboost.algorithms.papers._classic import (
-    FOR_STUMPS,
-    NO_MISTAKES,
-    ClassicBooster,
-    DrawingClassifier,
-)
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicBooster, DrawingClassifier
 from pymcboost.learners import EveryStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.solvers.roots import common_step
@@ -38,7 +33,7 @@ from pymcboost.training.parameters import estimator
 
 
 def plausible(sums, mass):
-    """Mark with 1 the classes that are plausible in each leaf: sums (n_leaves, K) of a; ``mass`` is the sum of D."""
+    """Mark with 1 the classes that are plausible in each leaf, for sums (n_leaves, K) of a and ``mass``, that of D."""
     return (sums > SMALLEST_EDGE * mass).astype(np.float64)
 
 
@@ -77,7 +72,7 @@ class PlausibleTrees(ClassificationTrees):
         return None if tree is None else (tree, tree.leaf, tree.value[:, :K])
 
     def leaf_vectors(self, rows, leaf_start):
-        """See `VectorTrees`."""
+        """Sets of plausible classes as vectors of 0 and 1."""
         D = self.loss.weight
         sums = np.add.reduceat(D[rows, None] * self.loss.gradient[rows], leaf_start[:-1], axis=0)
         return plausible(sums, D.sum())
@@ -91,29 +86,25 @@ class AdaBoostM2(ClassicBooster):
     ends_when = "no weak learner has a pseudo-loss below 1/2"
 
     def memory(self):
-        """See `Booster.memory`: scores, weights and a for all classes, and the learner."""
+        """Memory of the rounds: scores, weights and a for all classes, and the learner."""
         data = self.data
-        K = self.data.n_classes
+        K = data.n_classes
         scores = memory.outputs(data, K, 5 * 8)
         if self.stumps:
             return [scores, memory.weights(data, K), memory.edges(data, K, of_splits=3 * K)]
-        drawn = len(data.columns.column)
-        tree = memory.vectors(
-            data, K, self.params.max_leaf_nodes, n_drawn=drawn, n_threads=self.n_threads
-        )
-        return [scores, memory.rows(data, scores=False), tree]
+        return [scores, *self.vector_trees_memory()]
 
     def prepare(self, previous):
         """Create a learner of sets of plausible classes."""
         self.finished = self.last(previous, "pseudo_loss") == 0
-        self.own = np.arange(self.data.n_rows), self.data.y
+        # Index of the entries of the true classes in arrays (m, K).
+        self.own_class = np.arange(self.data.n_rows), self.data.y
         with np.errstate(divide="ignore"):  # weights may have become 0 beside huge ones
             self.log_weight = np.log(self.data.weight)
-        self.learner = (
-            PlausibleStump(self.data, self.n_threads)
-            if self.stumps
-            else self.vector_trees(PlausibleTrees)
-        )
+        if self.stumps:
+            self.learner = PlausibleStump(self.data, self.n_threads)
+        else:
+            self.learner = self.vector_trees(PlausibleTrees)
 
     def restart(self, scores):
         """Set the scores of the model (m, K), which are F / 2."""
@@ -121,19 +112,15 @@ class AdaBoostM2(ClassicBooster):
         if scores is not None:
             self.F[...] = scores
 
-    def why_ended(self):
-        """See `Booster.why_ended`: after a learner without mistakes, or without an edge."""
-        return NO_MISTAKES if self.finished else self.ends_when
-
     def mislabel_weights(self):
         """Weights w (m, K) up to a factor, 0 for the true classes."""
-        log_w = self.F - self.F[self.own][:, None] + self.log_weight[:, None]
-        log_w[self.own] = -np.inf
+        log_w = self.F - self.F[self.own_class][:, None] + self.log_weight[:, None]
+        log_w[self.own_class] = -np.inf
         return elementary.exp(log_w - log_w.max())
 
     def round(self):
         """Find a weak learner with a small pseudo-loss, and vote for the classes that it considers plausible."""
-        own_class = self.own
+        own_class = self.own_class
         m = self.data.n_rows
         w = self.mislabel_weights()
         W = w.sum(axis=1)

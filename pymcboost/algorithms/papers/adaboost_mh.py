@@ -20,7 +20,6 @@ import numpy as np
 from pymcboost.algorithms._binary import FIRST_STUMP, SMALLEST_EDGE
 from pymcboost.algorithms._labels import LABEL_PARAMETERS, LabelScoring, ManyLabels
 from pymcboost.algorithms.papers._classic import (
-    NO_MISTAKES,
     ClassicBooster,
     DrawingClassifier,
     one_vs_rest_temperature,
@@ -33,11 +32,12 @@ from pymcboost.training.labels import is_indicator
 from pymcboost.training.parameters import estimator
 
 
-def _no_mistakes(edge):
+def _has_no_mistakes(edge):
+    """Whether a weak learner with this edge makes no mistakes."""
     return edge >= 1 - SMALLEST_EDGE**2
 
 
-def sets_of(labels):
+def distinct_sets(labels):
     """Distinct rows (S, K) of an indicator as signs, and the index of each row among them (n,)."""
     sets, set_of_row = np.unique(np.packbits(labels, axis=1), axis=0, return_inverse=True)
     signs = 2.0 * np.unpackbits(sets, axis=1, count=labels.shape[1]) - 1.0
@@ -61,16 +61,16 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
 
     @property
     def link_temperature(self):
-        """See `one_vs_rest_temperature`; None for multi-label data."""
+        """Temperature of one-vs-rest scores; None for multi-label data."""
         return None if self.multilabel else one_vs_rest_temperature(self.data.n_classes)
 
     @property
-    def times(self):
+    def score_scale(self):
         """Ratio of the model's scores to those of the loss, whose sigmoid is of 2 F."""
         return 2.0 if self.multilabel else 1.0
 
     def takes_labels(self, y):
-        """See `Booster.takes_labels`."""
+        """Whether this y makes the training multi-label: an indicator or lists of labels."""
         self.multilabel = is_indicator(y)
         if self.multilabel and self.params.calibrate == "temperature":
             raise ValueError(
@@ -81,16 +81,16 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         return self.multilabel
 
     def new_builder(self):
-        """See `PaperBooster`; one score per label."""
+        """Return an empty ensemble with one score per class or label."""
         return self.builder_of(self.n_scores)
 
     def check_previous(self, previous):
-        """See `Booster.check_previous`; also refuses to switch between multi-class and multi-label."""
+        """Refuse a model with other weak learners or another loss, also multi-class instead of multi-label."""
         super().check_previous(previous)
         if previous.model.link != self.link:
-            kind = "one class per row" if self.multilabel else self.labels_are_for
+            labels = "one class per row" if self.multilabel else self.labels_are_for
             raise ValueError(
-                f"{previous.source}: the existing model is for {kind}, but y is not; give y in "
+                f"{previous.source}: the existing model is for {labels}, but y is not; give y in "
                 "the same form, or train a new model"
             )
 
@@ -100,9 +100,10 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         self.n_scores = dataset.n_classes
         if not self.multilabel:
             return super().rows(dataset, n_threads, previous)
-        self.code, codes = sets_of(dataset.codes)
-        by_set = replace(dataset, codes=codes, classes=np.arange(len(self.code)))
-        return super().rows(by_set, n_threads, previous)
+        # Every distinct set of labels becomes a class.
+        self.code, codes = distinct_sets(dataset.codes)
+        dataset_of_sets = replace(dataset, codes=codes, classes=np.arange(len(self.code)))
+        return super().rows(dataset_of_sets, n_threads, previous)
 
     @property
     def shared(self):
@@ -110,10 +111,10 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         return self.stumps
 
     def memory(self):
-        """See `Booster.memory`: the weights of all classes, and a stump for all classes or a tree for each."""
+        """Memory of the rounds: the weights of all classes, and a stump for all classes or a tree for each."""
         data = self.data
         K = self.n_scores
-        parts = memory.coded(data, K, self.again)
+        parts = memory.coded(data, K, self.reads_scores)
         if not self.shared:
             return [*parts, *self.learner_memory(K)]
         return [*parts, memory.edges(data, 0, 1)]
@@ -123,19 +124,18 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
         K = self.n_scores
         code = self.code if self.multilabel else one_vs_all(K)
         self.loss = self.coded(code)
-        learner = (
-            TotalStump(self.data, self.n_threads, K) if self.shared else self.new_learner(K, code)
-        )
+        if self.shared:
+            learner = TotalStump(self.data, self.n_threads, K)
+        else:
+            learner = self.new_learner(K, code)
         self.learner = self.resampled(learner)
-        self.finished = _no_mistakes(self.last(previous, "edge") or 0.0)
+        self.finished = _has_no_mistakes(self.last(previous, "edge") or 0.0)
 
     def restart(self, scores):
         """Compute the weights for these scores."""
-        self.loss.start(scores if scores is None or self.times == 1 else scores / self.times)
-
-    def why_ended(self):
-        """See `Booster.why_ended`; without mistakes, weights no longer change relative to each other."""
-        return NO_MISTAKES if self.finished else super().why_ended()
+        if scores is not None and self.score_scale != 1:
+            scores = scores / self.score_scale
+        self.loss.start(scores)
 
     def round(self):
         """Find one stump, for or against each class, or a tree for each class; all share one coefficient."""
@@ -149,16 +149,17 @@ class AdaBoostMH(ManyLabels, ClassicBooster):
             tables = loss.tables(h)
             edges = loss.edges(tables)
             if not self.shared:
-                edges[np.setdiff1d(np.arange(len(edges)), [tree.cls for tree in fitted])] = 0.0
+                has_no_tree = np.setdiff1d(np.arange(len(edges)), [tree.cls for tree in fitted])
+                edges[has_no_tree] = 0.0
             gamma = np.abs(edges).sum() / loss.mass.sum()
             if gamma > SMALLEST_EDGE:
                 break
         else:
             return None
-        self.finished = _no_mistakes(gamma)
+        self.finished = _has_no_mistakes(gamma)
         steps = (common_step(gamma) * np.sign(edges)).astype(np.float32)
         loss.update(h, steps.astype(np.float64), tables)
-        steps = steps * np.float32(self.times)
+        steps = steps * np.float32(self.score_scale)
         if self.shared:
             return self.add_round(fitted, steps) | {"edge": gamma}
         self.add_columns(fitted, steps)

@@ -32,20 +32,24 @@ def own_slopes(margin):
 
 def logistic_step(margin, weight, wrong, K, cap):
     """Find gamma in [0, cap] with the smallest loss, for weights (m,) and the ``wrong`` rows, by safeguarded Newton."""
-    of_class = np.where(wrong, -1 / (K - 1), 1.0)
+    g = np.where(wrong, -1 / (K - 1), 1.0)  # of the true classes
     low = 0.0
     high = cap
     step = 0.0
     for _ in range(MAX_ITERATIONS):
-        moved = margin + step * of_class
-        down = weight * own_slopes(moved) * of_class
+        moved = margin + step * g
+        down = weight * own_slopes(moved) * g
         slope = -down.sum()
-        bend = (down * of_class / (1 + elementary.exp(-moved))).sum()
-        low, high = (step, high) if slope < 0 else (low, step)
-        last, step = step, step - slope / bend if bend > 0 else high
+        curvature = (down * g / (1 + elementary.exp(-moved))).sum()
+        if slope < 0:
+            low = step
+        else:
+            high = step
+        last_step = step
+        step = step - slope / curvature if curvature > 0 else high
         if not low < step < high:
             step = (low + high) / 2
-        if abs(step - last) <= TOLERANCE * cap:
+        if abs(step - last_step) <= TOLERANCE * cap:
             break
     return step
 

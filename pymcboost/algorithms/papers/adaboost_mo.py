@@ -37,7 +37,7 @@ class AdaBoostMO(ClassicBooster):
         return None if temperature == 1 or self.params.decoder != "linear" else temperature
 
     def layouts(self):
-        """See `Booster.layouts`; scores of columns can be merged only if they are summed."""
+        """Layouts that the model file can have; scores of columns can be merged only if they are summed."""
         return super().layouts() if self.params.decoder == "linear" else ("list",)
 
     def new_builder(self):
@@ -48,16 +48,16 @@ class AdaBoostMO(ClassicBooster):
         return TreesBuilder(K, self.data.n_features, code=self.code.T, decoder=p.decoder)
 
     def memory(self):
-        """See `Booster.memory`: the code, the weights of its columns, and a learner for each."""
+        """Memory of the rounds: the code, the weights of its columns, and a learner for each."""
         data = self.data
-        K = self.data.n_classes
+        K = data.n_classes
         P = n_columns(self.params.code, K)
-        parts = [*memory.coded(data, P, self.again), *self.learner_memory(P)]
-        # Distances between all pairs of classes.
-        return [memory.earlier(memory.tables(data, K, 0, passing=1.1), parts), *parts]
+        parts = [*memory.coded(data, P, self.reads_scores), *self.learner_memory(P)]
+        distances_of_classes = memory.tables(data, K, 0, passing=1.1)
+        return [memory.earlier(distances_of_classes, parts), *parts]
 
     def go_on(self, previous):
-        """See `Booster.go_on`; also keeps the random code."""
+        """Take over the rounds of a model, also its random code, and return the raw scores of the training rows."""
         scores = super().go_on(previous)
         self.code = self.builder.code.T.astype(np.float64)
         return scores

@@ -4,8 +4,8 @@ Problem
     minimise the sum over rows i of exp(-F_{y_i}(x_i)) over F with sum_k F_k = 0.
 Round
     w_i the terms, z_ij = [y_i = j] - 1/K; for every class j a regression tree on the target 1 / z_ij with the weights
-    w_i z_ij^2, so that a leaf has the value sum w z / sum w z^2; F_j += tree_j, then F less its mean over the classes.
-    The model keeps the trees as they are: its scores are those up to a number for each row.
+    w_i z_ij^2, so that a leaf has the value sum w z / sum w z^2; F_j += tree_j, then F -= its mean over the classes.
+    The model keeps the trees as they are, so its scores differ from F by a number for each row.
     Stumps of all classes come from one scan of the classes' weights.
 
 Paper: H. Zou, J. Zhu and T. Hastie, New multicategory boosting algorithms based on multicategory Fisher-consistent
@@ -44,46 +44,50 @@ class GentleBoost(ClassicBooster):
         return self.rows_for(TrainingData if self.scans else TreeData, dataset, n_threads)
 
     def memory(self):
-        """See `Booster.memory`. Stumps: class weights and the edges of all splits. Trees: one for every class."""
+        """Memory of the rounds. Stumps: class weights and the edges of all splits. Trees: one for every class."""
         data = self.data
-        p = self.params
-        K = self.data.n_classes
+        K = data.n_classes
         if self.scans:
-            signed = memory.tables(data, K, 1 + memory.chunks(data) / K)
+            signed_weights = memory.tables(data, K, 1 + memory.chunks(data) / K)
             margins = memory.outputs(data, 1, 40)
             return [
                 memory.weights(data, K),
                 memory.edges(data, K),
-                signed,
+                signed_weights,
                 memory.outputs(data, K),
                 margins,
             ]
-        grown = memory.trees(
+        trees = memory.trees(
             data, K, self.max_leaves, n_grown=self.n_threads, counted=counts_for(data)
         )
-        values = memory.outputs(data, K + 5, 16 if p.subsample < 1 else 8)
-        return [*grown, values, memory.tables(data, K, 1, passing=3 if p.subsample == 1 else 5)]
+        draws_rows = self.params.subsample < 1
+        values = memory.outputs(data, K + 5, 16 if draws_rows else 8)
+        tables = memory.tables(data, K, 1, passing=5 if draws_rows else 3)
+        return [*trees, values, tables]
 
     def prepare(self, previous):
         """Initialize the margins, which are scores of the true classes minus the mean of all, and the learner."""
         p = self.params
-        data = self.data
-        n_threads = self.n_threads
-        self.margin = np.zeros(data.n_rows)
+        self.margin = np.zeros(self.data.n_rows)
         if self.scans:
-            self.learner = MarginStumps(data, n_threads)
+            self.learner = MarginStumps(self.data, self.n_threads)
             return
         self.warn_of_least_weight()
-        limits = self.max_leaves, p.max_depth, n_threads, p.subsample, p.min_weight_fraction_split
-        self.learner = MarginTrees(data, *limits)
+        self.learner = MarginTrees(
+            self.data,
+            self.max_leaves,
+            p.max_depth,
+            n_threads=self.n_threads,
+            subsample=p.subsample,
+            min_share=p.min_weight_fraction_split,
+        )
 
     def restart(self, scores):
         """Compute the margins for these scores."""
         self.margin[...] = 0.0
         if scores is not None:
-            self.margin[...] = scores[np.arange(len(self.margin)), self.data.y] - scores.mean(
-                axis=1
-            )
+            own_scores = scores[np.arange(len(self.margin)), self.data.y]
+            self.margin[...] = own_scores - scores.mean(axis=1)
 
     def round(self):
         """Fit a regression stump or tree for every class."""

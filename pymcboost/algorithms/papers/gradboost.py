@@ -33,21 +33,26 @@ class GradBoost(PaperBooster):
     }
 
     def memory(self):
-        """See `Booster.memory`: scores and gradients, these also in blocks, and the learner."""
+        """Memory of the rounds: scores and gradients, these also in blocks, and the learner."""
         data = self.data
-        K = self.data.n_classes
+        K = data.n_classes
         learner = [memory.edges(data, 0, 1)] if self.stumps else self.learner_memory(K)
-        shared = [memory.rows(data, integers=False), memory.weights(data, K), memory.sums(data, K)]
-        return [*shared, memory.tables(data, K, 0, passing=3), *learner]
+        return [
+            memory.rows(data, integers=False),
+            memory.weights(data, K),
+            memory.sums(data, K),
+            memory.tables(data, K, 0, passing=3),
+            *learner,
+        ]
 
     def prepare(self, previous):
-        """Create the softmax loss, and the coefficient rows of the stumps so far, for h = +1 on the right."""
+        """Create the softmax loss, and the coefficients of the stumps so far, for h = +1 on the right."""
         data = self.data
         self.loss = LOSSES["softmax"].rows(data, self.n_threads)
         self._gradient = data.gradient_buffer()
-        self._sums = ColumnSums(data, data.n_classes, self.n_threads)
-        self._total = data.weight.sum()
-        self._rows = {}
+        self._column_sums = ColumnSums(data, data.n_classes, self.n_threads)
+        self._total_weight = data.weight.sum()
+        self._coefficients = {}  # w_j (K,) by (feature, threshold, nan_left)
         if not self.stumps:
             self.learner = self.new_learner(data.n_classes)
             return
@@ -57,7 +62,7 @@ class GradBoost(PaperBooster):
                 self._add((feature, float(threshold), nan_left), right.astype(np.float64))
 
     def round(self):
-        """Find the weak learner with the largest gradient, and take a bounded step in its row."""
+        """Find the weak learner with the largest gradient, and take a bounded step of its coefficients."""
         weak_learners = self.learner.fit(self._weighted_gradient())
         if self.stumps:
             weak_learners = [weak_learners] if weak_learners is not None else []
@@ -70,25 +75,28 @@ class GradBoost(PaperBooster):
         l1 = self.params.l1
         if np.linalg.norm(e) <= max(l1, SMALLEST_EDGE):
             return None
-        feature, threshold = weak_learner.first_split()
-        key = (
-            (feature, threshold, bool(np.ravel(weak_learner.nan_left)[0])) if self.stumps else None
-        )
-        sign = weak_learner.polarity if key else 1
-        before = sign * self._rows.get(key, np.zeros(len(e)))
-        u = before + e / CURVATURE
+        # A stump may occur again, with either sign; every tree is new.
+        key = None
+        sign = 1
+        if self.stumps:
+            feature, threshold = weak_learner.first_split()
+            key = feature, threshold, bool(np.ravel(weak_learner.nan_left)[0])
+            sign = weak_learner.polarity
+        old_w = sign * self._coefficients.get(key, np.zeros(len(e)))
+        u = old_w + e / CURVATURE
         size = np.linalg.norm(u)
-        after = u * max(0.0, 1 - l1 / (CURVATURE * size)) if size > 0 else u
-        step = (after - before).astype(np.float32)
+        new_w = u * max(0.0, 1 - l1 / (CURVATURE * size)) if size > 0 else u
+        step = (new_w - old_w).astype(np.float32)
         if not step.any():
             return None
-        if key:
+        if self.stumps:
             self._add(key, sign * step.astype(np.float64))
         self._advance(weak_learner.h, step.astype(np.float64))
         return self.add_round(weak_learner, step) | {"gradient": float(np.linalg.norm(e))}
 
     def _add(self, key, step):
-        self._rows[key] = self._rows.get(key, 0.0) + step
+        """Add a step to the coefficients of a stump."""
+        self._coefficients[key] = self._coefficients.get(key, 0.0) + step
 
     def _weighted_gradient(self):
         """Gradient of the loss times the weights, in blocks of classes."""
@@ -103,7 +111,8 @@ class GradBoost(PaperBooster):
 
     def _edges(self, h):
         """Means of the gradients times the outputs h: (K,)."""
-        return np.subtract(*self._sums(self._gradient, h[None, :])).sum(axis=0) / self._total
+        plus, minus = self._column_sums(self._gradient, h[None, :])
+        return (plus - minus).sum(axis=0) / self._total_weight
 
     def _advance(self, h, step):
         """Add h step to F."""

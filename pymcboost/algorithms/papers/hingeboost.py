@@ -5,10 +5,12 @@ Problem
     with a column mu_t in {-1, +1}^K, which divides the classes in two, and g_t(x) = w.phi(x) + b.
 Round (Algorithm 1)
     residuals rho_iy = cost(y_i, y) + F_y(x_i) - F_{y_i}(x_i) (eq. 9); a column that cuts large residuals (eq. 11);
-    then in turn f = the margin-rescaled SVM with margins d_i = max of the other colour's residuals - max of its own
-    colour's (eq. 15), g = f / 2 (an h of mu_y g moves the residual of the other colour by 2 g), and, at most
-    ``max_alternations`` times, single changes of colour that lower sum_i max_y (rho_iy + mu_y g_i - mu_{y_i} g_i)
-    (eq. 17). The paper ends with these; here the SVM of the last colours follows.
+    then alternately
+    - f = the margin-rescaled SVM (eq. 15) with margins d_i = the largest residual of the other colour minus the largest
+      of its own colour, and g = f / 2 (mu_y g moves the residuals of the other colour by 2 g);
+    - at most ``max_alternations`` times, single changes of colour that lower
+      sum_i max_y (rho_iy + mu_y g_i - mu_{y_i} g_i) (eq. 17).
+    The paper ends with changes of colour; here the SVM of the last colours follows.
 
 Paper: T. Gao and D. Koller, Multiclass boosting with hinge loss based on output coding.
 """
@@ -40,9 +42,10 @@ from pymcboost.training.prediction import check_is_fitted
 
 # SVMs are solved to a violation of ``tol``, independent of the costs.
 LARGEST_COST = 1e6
-# Kernel values with a smaller relative difference than this are the same or nearly the same in float32.
+# Kernel values with a smaller relative difference than this are the same or nearly the same in float32. They are
+# computed for this many rows and all others.
 FLAT = 2.0**-20
-LOOKED_AT = 16  # rows, compared with all others
+SAMPLE_ROWS = 16
 # Both solvers stop at the same tolerance, but at different points, so the model depends on which one is installed.
 WITHOUT_LIBSVM = (
     "LIBSVM is not installed, so pymcboost's own solver trained the kernel SVMs to the same "
@@ -60,9 +63,11 @@ class HingeBoostOC(Booster):
     link = "none"
     ends_when = "no residual is above tol"
     allows_missing = False
-    takes_weights = takes_coded = False
+    takes_weights = False
+    takes_coded = False
     resumable = False
-    side_by_side = False  # it limits the threads of BLAS and LIBSVM for the whole process
+    # Trainings limit the threads of BLAS and LIBSVM for the whole process.
+    side_by_side = False
     columns = {
         "column": "group of each class in the code column: -1 or 1, or 0 if it is left out",
         "objective": "norm plus loss after the round",
@@ -72,15 +77,17 @@ class HingeBoostOC(Booster):
         "n_iter": "number of solver iterations",
         "violation": "violation of the optimality conditions by the last SVM",
     }
+    # The kernel's coefficient, which may be computed from the rows.
+    gamma: float | None = None
 
     def check(self):
         """Check that costs are numbers; their shape depends on the classes, which are not known yet."""
-        cost = _numbers(self.params.cost_matrix)
+        cost = _as_numbers(self.params.cost_matrix)
         if cost.ndim == 2:  # other shapes are wrong for any number of classes
             costs(cost, len(cost))
 
     def takes_sparse(self):
-        """See `Booster.takes_sparse`; nonlinear kernels need dense rows."""
+        """Whether X may be sparse; nonlinear kernels need dense rows."""
         return self.params.kernel == "linear"
 
     def rows(self, dataset, n_threads, previous):
@@ -94,43 +101,43 @@ class HingeBoostOC(Booster):
             )
         scale = self.params.scale
         if previous is not None:
-            scale, self.gamma = previous.kept["scale"], previous.kept["gamma"]
+            scale = previous.kept["scale"]
+            self.gamma = previous.kept["gamma"]
         return MachineData(
             dataset.X, dataset.codes, dataset.n_classes, sample_weight=dataset.weight, scale=scale
         )
 
     def check_previous(self, previous):
         """Refuse a different kernel."""
-        before = previous.kept["kernel"]
-        now = self._kernel()
-        if before != now:
+        existing = previous.kept["kernel"]
+        current = self._kernel_parameters()
+        if existing != current:
             raise ValueError(
-                f"warm_start: the existing model has {before}, but the estimator now has "
-                f"{now}; use the same values, or train a new model"
+                f"warm_start: the existing model has {existing}, but the estimator now has "
+                f"{current}; use the same values, or train a new model"
             )
 
     def kept(self):
-        """See `Booster.kept`: the kernel, a gamma computed from the data, the scaling, and the chosen solver."""
+        """The state that a warm start needs besides the model: kernel, gamma, scaling and the chosen solver."""
         solver = "libsvm" if self._solver is LibsvmKernel else "coordinate"
         return {
-            "kernel": self._kernel(),
+            "kernel": self._kernel_parameters(),
             "gamma": self.gamma,
             "scale": self.data.scale,
             "solver": solver,
         }
 
-    def _kernel(self):
+    def _kernel_parameters(self):
+        """Parameters that must be the same in a warm start."""
         return {
             name: getattr(self.params, name)
             for name in ("kernel", "gamma", "coef0", "degree", "scale")
         }
 
     def go_on(self, previous):
-        """See `Booster.go_on`; earlier rounds are merged, and the next ones are added to the sum."""
+        """Take over the rounds of a model, merged into one machine, and return the scores of the training rows."""
         self.builder.extend(previous.model.ensemble, previous.n_rounds)
         return previous.model.raw_scores(self.data.X)[self.data.rows]
-
-    gamma: float | None = None
 
     def new_builder(self):
         """Create a sum of hyperplanes, or of kernel machines over a common pool of rows."""
@@ -139,23 +146,22 @@ class HingeBoostOC(Booster):
         if self.gamma is None:
             self.gamma = self._gamma_for(data.features)
         if p.kernel == "linear":
-            entries = data.features.nnz if data.sparse else None
             return LinearBuilder(
                 data.n_classes,
                 data.n_features,
                 data.scale,
                 n_rounds=self.n_estimators,
-                entries=entries,
+                entries=data.features.nnz if data.sparse else None,
                 columns=data.columns,
             )
-        make = (
-            partial(CallableMachine, p.kernel)
-            if callable(p.kernel)
-            else partial(KernelMachine, p.kernel, self.gamma, p.coef0, p.degree)
-        )
-        return KernelBuilder(data.n_classes, data.features, data.scale, make)
+        if callable(p.kernel):
+            new_machine = partial(CallableMachine, p.kernel)
+        else:
+            new_machine = partial(KernelMachine, p.kernel, self.gamma, p.coef0, p.degree)
+        return KernelBuilder(data.n_classes, data.features, data.scale, new_machine)
 
     def _gamma_for(self, features):
+        """The kernel's gamma: the parameter, or 1 / (number of features x variance of all their values)."""
         p = self.params
         if p.gamma is not None or p.kernel not in ("rbf", "poly"):
             return float(p.gamma or 1.0)
@@ -163,26 +169,27 @@ class HingeBoostOC(Booster):
         return float(np.clip(1.0 / (features.shape[1] * variance), *GAMMAS))
 
     def memory(self):
-        """See `Booster.memory`: residuals, costs and pair weights of the classes, and any stored kernel matrix."""
+        """Memory of the rounds: residuals, costs and pair weights of the classes, and any stored kernel matrix."""
         data = self.data
-        m = self.data.n_rows
-        K = self.data.n_classes
+        m = data.n_rows
+        K = data.n_classes
         residuals = memory.Part(
             f"the residuals of {m} rows and {K} classes", 8 * m * K, memory.FEWER
         )
         parts = [residuals, memory.tables(data, K, 1, passing=2)]
         solver = self._solver
-        if solver is not LinearRows:
-            remedy = "fewer rows, or a linear kernel, which needs no kernel matrix"
-            if solver is LibsvmKernel:
-                remedy = f'solver="coordinate", which takes 4 bytes per entry (16 here), {remedy}'
-            computed = 24 * min(m, BLOCK) * m + 8 * data.n_entries
-            parts.append(
-                memory.Part(
-                    f"a kernel of {m} x {m} entries", solver.bytes_of(m), remedy, passing=computed
-                )
-            )
-        return parts
+        if solver is LinearRows:
+            return parts
+        remedy = "fewer rows, or a linear kernel, which needs no kernel matrix"
+        if solver is LibsvmKernel:
+            remedy = f'solver="coordinate", which takes 4 bytes per entry (16 here), {remedy}'
+        kernel = memory.Part(
+            f"a kernel of {m} x {m} entries",
+            solver.bytes_of(m),
+            remedy,
+            passing=24 * min(m, BLOCK) * m + 8 * data.n_entries,
+        )
+        return [*parts, kernel]
 
     @cached_property
     def _solver(self):
@@ -199,7 +206,7 @@ class HingeBoostOC(Booster):
         p = self.params
         data = self.data
         cost = costs(p.cost_matrix, data.n_classes)
-        self._libraries = ThreadpoolController()
+        self._thread_pools = ThreadpoolController()
         with self._one_blas_thread():
             self.code_rounds = CodeRounds(
                 data,
@@ -219,9 +226,10 @@ class HingeBoostOC(Booster):
 
         With more, sums may be in another order, and the model would depend on the machine.
         """
-        return self._libraries.limit(limits=1, user_api="blas")
+        return self._thread_pools.limit(limits=1, user_api="blas")
 
     def _svm(self):
+        """Create the SVM solver for the training rows; warn if float32 can hardly tell their kernel values apart."""
         p = self.params
         data = self.data
         gamma = self.gamma
@@ -237,10 +245,11 @@ class HingeBoostOC(Booster):
         def block(begin, end):
             return kernel_block(features[begin:end], features, p.kernel, gamma, p.coef0, p.degree)
 
-        few = block(0, min(data.n_rows, LOOKED_AT))
-        if np.ptp(few) < FLAT * np.abs(few).max() and (features[: len(few)] != features[0]).any():
+        sample = block(0, min(data.n_rows, SAMPLE_ROWS))
+        is_flat = np.ptp(sample) < FLAT * np.abs(sample).max()
+        if is_flat and (features[: len(sample)] != features[0]).any():
             warn(
-                f"the kernel values lie between {few.min():.9g} and {few.max():.9g}, so close "
+                f"the kernel values lie between {sample.min():.9g} and {sample.max():.9g}, so close "
                 "together that float32 can hardly tell them apart; use scale=True, a smaller "
                 "coef0 or another gamma"
             )
@@ -264,11 +273,12 @@ class HingeBoostOC(Booster):
         return history
 
     def release(self):
-        """See `Booster.release`; also gives warnings about all rounds."""
+        """Give the warnings about all rounds, after the last one."""
         if self.params.solver == "auto" and self._solver is DenseKernel:
             warn(WITHOUT_LIBSVM)
-        short = self.code_rounds.warn_of_short_solves()
-        if not short and self.params.kernel == "linear" and self.n_rounds >= self.data.n_classes:
+        has_warned = self.code_rounds.warn_of_short_solves()
+        is_linear = self.params.kernel == "linear"
+        if is_linear and not has_warned and self.n_rounds >= self.data.n_classes:
             self.code_rounds.warn_of_little_use()
 
     def _weights(self, solution):
@@ -291,7 +301,7 @@ def costs(cost_matrix, n_classes):
     """Check the cost matrix; as float64 (K, K), with cost 1 for every error if None."""
     if cost_matrix is None:
         return 1.0 - np.eye(n_classes)
-    cost = _numbers(cost_matrix)
+    cost = _as_numbers(cost_matrix)
     if cost.shape != (n_classes, n_classes):
         raise ValueError(
             f"cost_matrix has shape {cost.shape}, but there are {n_classes} classes; it must "
@@ -312,7 +322,7 @@ def costs(cost_matrix, n_classes):
     return cost
 
 
-def _numbers(cost_matrix):
+def _as_numbers(cost_matrix):
     """Convert the cost matrix to float64, of any shape; a single number if None."""
     try:
         return np.asarray(cost_matrix, dtype=np.float64)
@@ -506,7 +516,8 @@ class HingeBoostOCClassifier(BoostingClassifier):
         temperature, because the hinge loss does not define probabilities.
         """
         model = getattr(self, "model_", None)
-        if (self.calibrate if model is None else model.temperature) is None:
+        temperature = self.calibrate if model is None else model.temperature
+        if temperature is None:
             raise AttributeError(
                 "HingeBoostOCClassifier has no predict_proba: the hinge loss has no link to "
                 "probabilities, and the model has no temperature; set "
@@ -536,10 +547,11 @@ class HingeBoostOCClassifier(BoostingClassifier):
     def feature_importances_(self):
         """Feature importances of a linear model: absolute coefficients, normalized to a sum of 1."""
         model = getattr(self, "model_", None)
-        linear = (
-            self.kernel == "linear" if model is None else isinstance(model.ensemble, LinearMachine)
-        )
-        if not linear:
+        if model is None:
+            is_linear = self.kernel == "linear"
+        else:
+            is_linear = isinstance(model.ensemble, LinearMachine)
+        if not is_linear:
             raise AttributeError(
                 "a kernel machine has no feature_importances_; use permutation_importance"
             )

@@ -32,15 +32,15 @@ class JointBoost(ClassicBooster):
 
     @property
     def link_temperature(self):
-        """See `one_vs_rest_temperature`."""
+        """Temperature of one-vs-rest scores."""
         return one_vs_rest_temperature(self.data.n_classes)
 
     def memory(self):
-        """See `Booster.memory`: two coded columns for every class, their edges, and the sums of all splits."""
+        """Memory of the rounds: two coded columns for every class, their edges, and the sums of all splits."""
         data = self.data
-        K = self.data.n_classes
+        K = data.n_classes
         return [
-            *memory.coded(data, 2 * K, self.again, kept=1),
+            *memory.coded(data, 2 * K, self.reads_scores, kept=1),
             memory.edges(data, 2 * K, of_splits=4 * K),
         ]
 
@@ -70,18 +70,21 @@ class JointBoost(ClassicBooster):
             self._sums = np.empty((K, 4, len(splits)))
         sums = self._sums
         _splits.joint_sums(edge, splits, total, sums, loss.n_threads)
-        z_of = total[:K]
-        w_of = np.maximum(np.maximum(total[K:], np.abs(total[:K])), 1e-300)
-        alone = z_of**2 / w_of
-        shared, split_index, gain = self._grow(alone)
-        if gain <= SMALLEST_EDGE**2 * w_of.sum():
+        # Sums of w z and of w over all rows, by class, and what a constant of each class explains.
+        wz = total[:K]
+        w = np.maximum(np.maximum(total[K:], np.abs(wz)), 1e-300)
+        explained_by_constants = wz**2 / w
+        shared, split_index, gain = self._choose_classes(explained_by_constants)
+        if gain <= SMALLEST_EDGE**2 * w.sum():
             return None
-        z = sums[shared, :2, split_index].sum(axis=0)
-        w = sums[shared, 2:, split_index].sum(axis=0)
-        plus = z_of / w_of
+        # The values are weighted means of z: of one class for a constant, of all sharing classes on each side.
+        plus = wz / w
         minus = plus.copy()
-        minus[shared], plus[shared] = z / np.maximum(w, 1e-300)
-        plus, minus = plus.astype(np.float32), minus.astype(np.float32)
+        wz_of_sides = sums[shared, :2, split_index].sum(axis=0)
+        w_of_sides = sums[shared, 2:, split_index].sum(axis=0)
+        minus[shared], plus[shared] = wz_of_sides / np.maximum(w_of_sides, 1e-300)
+        plus = plus.astype(np.float32)
+        minus = minus.astype(np.float32)
         stump = learner.stump(split_index)
         h = stump.h[None, :]
         loss.update(
@@ -92,7 +95,7 @@ class JointBoost(ClassicBooster):
         )
         return self.add_round(stump, plus, minus) | {"n_shared": len(shared)}
 
-    def _grow(self, alone):
+    def _choose_classes(self, explained_by_constants):
         """Choose the classes that share a stump.
 
         Return them, the split, and what it explains beyond constants of all classes.
@@ -106,18 +109,22 @@ class JointBoost(ClassicBooster):
         gain = np.full(K, -1.0)
         split_indices = np.zeros(K, dtype=np.int64)
         members = []
-        best = ([], 0, 0.0)
+        best_members = []
+        best_split = 0
+        best_gain = 0.0
         for _ in range(K):
             _splits.joint_gains(chosen, sums, is_open, tie, gain, split_indices, n_threads)
-            beyond = np.where(is_open == 1, gain - alone, -np.inf)
-            k = int(np.argmax(beyond >= beyond.max() - (tie - 1) * gain.max()))
+            gain_of_next = np.where(is_open == 1, gain - explained_by_constants, -np.inf)
+            k = int(np.argmax(gain_of_next >= gain_of_next.max() - (tie - 1) * gain.max()))
             is_open[k] = 0
             members.append(k)
             chosen += sums[k]
-            explained = gain[k] - alone[members].sum()
-            if explained > best[2] * tie:
-                best = (sorted(members), int(split_indices[k]), float(explained))
-        return best
+            gain_of_members = gain[k] - explained_by_constants[members].sum()
+            if gain_of_members > best_gain * tie:
+                best_members = sorted(members)
+                best_split = int(split_indices[k])
+                best_gain = float(gain_of_members)
+        return best_members, best_split, best_gain
 
 
 @estimator

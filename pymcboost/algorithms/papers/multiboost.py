@@ -68,8 +68,8 @@ class TotallyCorrectiveClassifier(BinaryClassifier):
     def sparsity_(self) -> dict[str, int]:
         """Numbers of weak learners "generated" and kept ("learners"), of "coefficients", and of "zero" coefficients."""
         check_is_fitted(self)
-        per_learner = len(self.classes_) if self.booster.shared else 1
-        return sparsity(self.model_.ensemble, self.history_, per_learner)
+        n_coefficients = len(self.classes_) if self.booster.shared else 1
+        return sparsity(self.model_.ensemble, self.history_, n_coefficients)
 
 
 @estimator

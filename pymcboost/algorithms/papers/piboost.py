@@ -51,19 +51,19 @@ class PIBoost(ClassicBooster):
     def check_previous(self, previous):
         """Refuse other class subsets."""
         super().check_previous(previous)
-        separators_given = self.params.separators
-        if not np.array_equal(
-            previous.model.ensemble.code, separators(separators_given, previous.model.n_classes_).T
-        ):
+        spec = self.params.separators
+        code = separators(spec, previous.model.n_classes_)
+        if not np.array_equal(previous.model.ensemble.code, code.T):
             raise ValueError(
                 f"{previous.source}: the existing model has other class subsets than "
-                f"separators={separators_given!r}; use the same separators, or train a new model"
+                f"separators={spec!r}; use the same separators, or train a new model"
             )
 
     def memory(self):
-        """See `Booster.memory`: the weights of all class subsets, and a learner for each."""
+        """Memory of the rounds: the weights of all class subsets, and a learner for each."""
         P = separators(self.params.separators, self.data.n_classes).shape[1]
-        return [*memory.coded(self.data, P, self.again, kept=1, passing=3), *self.learner_memory(P)]
+        weights = memory.coded(self.data, P, self.reads_scores, kept=1, passing=3)
+        return [*weights, *self.learner_memory(P)]
 
     def prepare(self, previous):
         """Create the loss, and a learner for all class subsets."""
@@ -77,9 +77,8 @@ class PIBoost(ClassicBooster):
             )
         unit = None if self.params.cost_sensitive else np.sign(self.code)
         self.loss = self.coded(self.code, apart=True, unit=unit)
-        self.learner = self.resampled(
-            self.new_learner(self.code.shape[1], self.code), constants=True
-        )
+        learner = self.new_learner(self.code.shape[1], self.code)
+        self.learner = self.resampled(learner, constants=True)
 
     def round(self):
         """Find a separator for every class subset, each with its own step."""
@@ -98,9 +97,8 @@ class PIBoost(ClassicBooster):
         else:
             return None
         loss.update(learner.outputs, steps.astype(np.float64), tables)
-        self.add_columns(
-            [weak_learner for weak_learner in weak_learners if steps[weak_learner.cls]], steps
-        )
+        used_learners = [weak_learner for weak_learner in weak_learners if steps[weak_learner.cls]]
+        self.add_columns(used_learners, steps)
         return {"n_separators": int(np.count_nonzero(steps))}
 
 

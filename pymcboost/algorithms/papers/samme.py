@@ -13,12 +13,7 @@ Paper: J. Zhu, H. Zou, S. Rosset and T. Hastie, Multi-class AdaBoost, Algorithm 
 import numpy as np
 
 from pymcboost.algorithms._binary import FIRST_STUMP
-from pymcboost.algorithms.papers._classic import (
-    FOR_STUMPS,
-    NO_MISTAKES,
-    ClassicBooster,
-    DrawingClassifier,
-)
+from pymcboost.algorithms.papers._classic import FOR_STUMPS, ClassicBooster, DrawingClassifier
 from pymcboost.learners import ClassStump
 from pymcboost.learners.vector_trees import ClassificationTrees
 from pymcboost.solvers.roots import LARGEST_COEFFICIENT
@@ -35,29 +30,20 @@ class SAMME(ClassicBooster):
     ends_when = "no weak learner is better than chance"
 
     def memory(self):
-        """See `Booster.memory`. Stumps: class weights and the edges of all splits. Trees: the weights of the rows."""
+        """Memory of the rounds. Stumps: class weights and the edges of all splits. Trees: the weights of the rows."""
         data = self.data
-        K = self.data.n_classes
-        named = memory.outputs(data, 1, 50)
+        K = data.n_classes
+        predicted = memory.outputs(data, 1, 50)
         if self.stumps:
             return [
-                named,
+                predicted,
                 memory.weights(data, K),
                 memory.edges(data, K, 1),
                 memory.tables(data, K, 0, passing=2.2),
             ]
-        drawn = len(data.columns.column)
-        tree = memory.vectors(
-            data,
-            data.n_classes,
-            self.params.max_leaf_nodes,
-            n_drawn=drawn,
-            n_threads=self.n_threads,
-        )
         return [
-            named,
-            memory.rows(data, scores=False),
-            tree,
+            predicted,
+            *self.vector_trees_memory(),
             memory.tables(data, K, 0, passing=1.5),
         ]
 
@@ -67,21 +53,16 @@ class SAMME(ClassicBooster):
         self.finished = self.last(previous, "error") == 0
         with np.errstate(divide="ignore"):  # weights may have become 0 beside huge ones
             self.log_weight = np.log(data.weight)
-        self.learner = (
-            ClassStump(data, self.n_threads)
-            if self.stumps
-            else self.vector_trees(ClassificationTrees)
-        )
+        if self.stumps:
+            self.learner = ClassStump(data, self.n_threads)
+        else:
+            self.learner = self.vector_trees(ClassificationTrees)
 
     def restart(self, scores):
         """Set the margins to the scores of the true classes, with the same sums as in the model."""
         self.margin = np.zeros(self.data.n_rows)
         if scores is not None:
             self.margin[...] = scores[np.arange(self.data.n_rows), self.data.y]
-
-    def why_ended(self):
-        """See `Booster.why_ended`: after a learner without mistakes, or without an edge."""
-        return NO_MISTAKES if self.finished else self.ends_when
 
     @property
     def highest_error(self):
@@ -116,11 +97,12 @@ class SAMME(ClassicBooster):
                 continue
             if self.stumps:
                 stump, (left, right) = weak_learner
-                named = np.where(stump.h > 0, right, left)
+                predicted = np.where(stump.h > 0, right, left)
             else:
-                of_leaf = weak_learner.value[:, : self.data.n_classes].argmax(axis=1)
-                named = of_leaf[weak_learner.leaf]
-            wrong = named != y
+                tree = weak_learner
+                class_of_leaf = tree.value[:, : self.data.n_classes].argmax(axis=1)
+                predicted = class_of_leaf[tree.leaf]
+            wrong = predicted != y
             error = float(weight[wrong].sum() / weight.sum())
             if error < self.highest_error * (1 - 1e-9):
                 break
@@ -128,10 +110,10 @@ class SAMME(ClassicBooster):
             return None
         votes = self.votes(error, wrong)
         self.finished = error == 0
-        self.move(votes[named, y])
+        self.move(votes[predicted, y])
         if self.stumps:
             return self.add_round(stump, votes[right], votes[left]) | {"error": error}
-        self.add_vector_tree(weak_learner, votes[of_leaf])
+        self.add_vector_tree(tree, votes[class_of_leaf])
         return {"error": error}
 
 
