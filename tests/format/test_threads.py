@@ -9,7 +9,7 @@ from c.build import STRICTEST, build, c_compiler
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "threads.c"
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.mcb"))
-COMMAND = ["gcc", "-std=gnu99", "-O0", "-g", "-pthread", "-DMCB_SIMD", *STRICTEST]
+COMMAND = ["gcc", "-std=gnu99", "-O0", "-pthread", "-DMCB_SIMD", *STRICTEST]
 
 
 def kind(path):
