@@ -91,7 +91,6 @@ def system():
             "--download-only",
             "install",
             PYTHON,
-            "libgomp1",
             "libstdc++6",
         )
     except (OSError, subprocess.CalledProcessError):

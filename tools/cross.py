@@ -4,9 +4,8 @@ Usage: python tools/cross.py [--jobs N] [-O LEVEL] [TARGET ...]    all targets b
 
 Prints a table of parts and targets; the exit code is 1 where something does not compile or link. The kernels' C must
 be there, as `make test` leaves it. The headers of Python are those of this interpreter with another pyconfig.h. For
-Windows, the import library is made from the names in them. Of OpenMP, which zig does not bring, macOS has what the
-compiler does: the library is only sought when a module is loaded. Microsoft's compiler cannot be tried: the kernels
-need the vectors of gcc and clang.
+Windows, the import library is made from the names in them. Microsoft's compiler cannot be tried: the kernels need the
+vectors of gcc and clang.
 """
 
 import argparse
@@ -24,25 +23,23 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 KERNELS, INCLUDE = ROOT / "pymcboost" / "_kernels", ROOT / "pymcboost" / "include"
 FLAGS = ("-fno-sanitize=undefined", "-std=gnu11", "-ffp-contract=off", "-fno-math-errno")
-WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas")
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
 # What Cython's generated code provokes, as in setup.py.
 GENERATED = (
     "-Wno-unused-function",
     "-Wno-unused-parameter",
     "-Wno-sign-compare",
     "-Wno-missing-field-initializers",
-    "-Wno-unused-but-set-variable",  # the threads that prange counts, without OpenMP
 )
 LIBRARY = f"python{sys.version_info.major}{sys.version_info.minor}"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A machine: zig's name, the first bytes of its modules, and flags that it needs."""
+    """A machine: zig's name, the first bytes of its modules, and flags of the linker that it needs."""
 
     zig: str
     magic: bytes
-    compile: tuple = ()
     link: tuple = ()
 
     @property
@@ -54,7 +51,7 @@ def elf(machine):
     return b"\x7fELF\2\1\1" + bytes(9) + b"\3\0" + machine
 
 
-MACOS = {"compile": ("-Xclang", "-fopenmp"), "link": ("-Wl,-undefined,dynamic_lookup",)}
+MACOS_LINK = ("-Wl,-undefined,dynamic_lookup",)  # Python's functions
 X86_64 = b"\x3e\0"
 AARCH64 = b"\xb7\0"
 TARGETS = {
@@ -62,8 +59,8 @@ TARGETS = {
     "linux-aarch64": Target("aarch64-linux-gnu.2.28", elf(AARCH64)),
     "musl-x86_64": Target("x86_64-linux-musl", elf(X86_64)),
     "musl-aarch64": Target("aarch64-linux-musl", elf(AARCH64)),
-    "macos-x86_64": Target("x86_64-macos", b"\xcf\xfa\xed\xfe\x07\0\0\1", **MACOS),
-    "macos-arm64": Target("aarch64-macos", b"\xcf\xfa\xed\xfe\x0c\0\0\1", **MACOS),
+    "macos-x86_64": Target("x86_64-macos", b"\xcf\xfa\xed\xfe\x07\0\0\1", MACOS_LINK),
+    "macos-arm64": Target("aarch64-macos", b"\xcf\xfa\xed\xfe\x0c\0\0\1", MACOS_LINK),
     "windows-x86_64": Target("x86_64-windows-gnu", b"MZ"),
     "windows-arm64": Target("aarch64-windows-gnu", b"MZ"),
 }
@@ -94,10 +91,6 @@ WINDOWS_CONFIG = """
 typedef long long Py_ssize_t;
 #define PY_SSIZE_T_MAX 0x7fffffffffffffffLL
 """
-OMP = "".join(
-    f"int omp_get_{name}(void);\n"
-    for name in ("max_threads", "num_procs", "num_threads", "thread_num")
-)
 
 
 def zig(*arguments):
@@ -110,7 +103,6 @@ def zig(*arguments):
 def headers(target, folder):
     """Python's headers for a target, in a new folder; and for Windows its library of imports."""
     shutil.copytree(sysconfig.get_path("include"), folder)
-    (folder / "omp.h").write_text(OMP)
     if not target.windows:
         shutil.copy(sysconfig.get_config_h_filename(), folder / "pyconfig.h")
         return
@@ -169,7 +161,6 @@ def kernel(target, folder, level, source):
         *FLAGS,
         *WARNINGS,
         *GENERATED,
-        *target.compile,
         "-isystem",
         folder / "python",
         "-I",

@@ -52,9 +52,7 @@ def built(name, clones=""):
     cc = compiler()
     version = subprocess.run([*cc.split(), "--version"], capture_output=True).stdout
     environment = {**os.environ, "CC": cc, "PYMCBOOST_CLONES": clones}
-    settings = [
-        environment.get(name, "") for name in ("CFLAGS", "PYMCBOOST_NO_OPENMP", "PYMCBOOST_CLONES")
-    ]
+    settings = [environment.get(name, "") for name in ("CFLAGS", "PYMCBOOST_CLONES")]
     key = hashlib.sha256(repr((cc, version, sys.version, settings)).encode()).hexdigest()[:8]
     target = ROOT / "build" / "trees" / f"{commit[:12]}-{key}"
     if target.is_dir():

@@ -6,8 +6,6 @@ Usage: python tools/sanitize.py address [options of pytest]    AddressSanitizer 
 Options of pytest that name tests replace those of TESTS below. The builds stay in build/sanitize-address and
 build/sanitize-thread. The kernels are those for AVX2, or what PYMCBOOST_CLONES says: the loader chooses among clones
 before a sanitizer works. The exit code is 1 if a test failed or a sanitizer reported something; reports are printed.
-
-ThreadSanitizer cannot see into gcc's OpenMP library, so tools/sanitize_openmp.c stands in for it.
 """
 
 import os
@@ -53,27 +51,15 @@ def generation():
     return "v3" if "avx2" in Path("/proc/cpuinfo").read_text().split() else "none"
 
 
-def build_openmp(folder):
-    """Compile sanitize_openmp.c into a folder: the path of the library."""
-    path = folder / "libsanitize_openmp.so"
-    command = ["gcc", "-O1", "-g", "-fsanitize=thread", "-shared", "-fPIC", "-pthread"]
-    subprocess.run([*command, ROOT / "tools" / "sanitize_openmp.c", "-o", path], check=True)
-    return path
-
-
 def build(kind, home):
     """Build the package with a sanitizer into home/lib."""
     home.mkdir(parents=True, exist_ok=True)
-    link = FLAGS[kind][0]
-    if kind == "thread":
-        # Before gcc's own library, so that these functions are taken.
-        link += f" -Wl,--no-as-needed {build_openmp(home)}"
     env = {
         "CC": "gcc",
         "PYMCBOOST_CLONES": generation(),
         **os.environ,
         "PYMCBOOST_CFLAGS": shlex.join(["-O1", "-g", "-fno-omit-frame-pointer", *FLAGS[kind]]),
-        "LDFLAGS": link,
+        "LDFLAGS": FLAGS[kind][0],
     }
     command = [sys.executable, "setup.py", "-q", "build"]
     folders = ["--build-lib", home / "lib", "--build-temp", home / "temp"]

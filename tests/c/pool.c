@@ -42,11 +42,7 @@ static void waiting(void *of, int64_t at, int thread) {
 
 /* Whether there are helpers: nobody else would do what a piece waits for. */
 static int pmb_helps(void) {
-#ifdef _OPENMP
     return __atomic_load_n(&pmb_pool.helpers, __ATOMIC_RELAXED) > 0;
-#else
-    return 0;
-#endif
 }
 
 static void *call(void *seed) {

@@ -979,7 +979,7 @@ for name in ALGORITHMS:
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
 def test_forked_children_do_not_hang(forked, name):
-    """Where OpenMP has run in the parent, a child of fork must not start threads."""
+    """A child of fork has none of its parent's threads, and starts its own."""
     assert f"{name} 7" in forked
 
 

@@ -148,8 +148,7 @@ def builder(monkeypatch):
         monkeypatch.setattr(sys, "argv", ["setup.py", "sdist"])
         monkeypatch.setattr(setuptools, "setup", lambda **given: setattr(names_of, "given", given))
         monkeypatch.setattr(subprocess, "run", run)
-        for name in ("CC", "PYMCBOOST_NO_OPENMP"):
-            monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv("CC", raising=False)
         monkeypatch.chdir(ROOT)
         return runpy.run_path("setup.py")
 
@@ -167,43 +166,6 @@ def test_a_kernel_is_built_again_when_a_file_that_it_includes_changes(builder):
     assert "stumps_body.h" not in files["vector_trees"]
     headers = {path.name for path in kernels.glob("*.h")}
     assert headers <= set().union(*files.values())
-
-
-@pytest.mark.parametrize(
-    ("platform", "words", "flags"),
-    [
-        ("linux", "-fopenmp", ["-fopenmp"]),
-        ("darwin", "-fopenmp -lomp", ["-lomp"]),
-        (
-            "darwin",
-            "-I/opt/homebrew/opt/libomp/include",
-            ["-L/opt/homebrew/opt/libomp/lib", "-lomp"],
-        ),
-        ("darwin", "-I/usr/local/opt/libomp/include", ["-L/usr/local/opt/libomp/lib", "-lomp"]),
-        ("win32", "gcc -fopenmp", ["-fopenmp"]),
-    ],
-)
-def test_openmp_is_found_where_a_system_has_it(builder, platform, words, flags):
-    names = builder(
-        platform, lambda command: set(words.split()) <= {Path(command[0]).name, *command}
-    )
-    compile_flags, link_flags = names["openmp_flags"]()
-    assert compile_flags[-1] == next(
-        (word for word in words.split() if word.startswith("-I")), "-fopenmp"
-    )
-    assert link_flags == flags
-    assert all(
-        set(compile_flags) <= set(module.extra_compile_args) for module in names["modules"][1:]
-    )
-
-
-@pytest.mark.parametrize(
-    ("platform", "remedy"), [("linux", "no OpenMP; "), ("darwin", "brew install libomp")]
-)
-def test_without_openmp_there_is_one_thread_and_a_word(builder, platform, remedy, capfd):
-    names = builder(platform, lambda command: False)
-    assert names["openmp_flags"]() == ([], [])
-    assert remedy in capfd.readouterr().err
 
 
 def test_windows_builds_with_gcc(builder):

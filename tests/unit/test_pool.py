@@ -20,7 +20,6 @@ COMMAND = [
     "-std=gnu11",
     "-O1",
     "-g",
-    "-fopenmp",
     "-pthread",
     "-Wall",
     "-Wextra",
@@ -48,14 +47,6 @@ def test_a_caller_with_slow_helpers_works_alone_for_a_while(tmp_path):
     program = build(SOURCE.with_name("pool_alone.c"), COMMAND)
     completed = subprocess.run([str(program)], capture_output=True, text=True, timeout=120)
     assert completed.stdout.split() == ["1", "1"]
-
-
-def test_without_openmp_the_caller_does_all(tmp_path):
-    command = [word for word in COMMAND if word != "-fopenmp"]
-    completed = subprocess.run(
-        [str(build(SOURCE, command))], capture_output=True, text=True, timeout=120
-    )
-    assert completed.stdout.split() == [str(SUM)] * 3 + ["0", "0"]
 
 
 def nasty(m, seed):

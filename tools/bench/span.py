@@ -589,13 +589,13 @@ class Library:
 
     def __init__(self, folder):
         library = Path(folder, "pool.so")
-        flags = [*limits.limit_flags(), "-fopenmp", "-shared", "-fPIC"]
+        flags = [*limits.limit_flags(), "-pthread", "-shared", "-fPIC"]
         kernels = measure.ROOT / "pymcboost" / "_kernels"
         measure.compile_c(
             limits.FOLDER / "pool.c",
             library,
             [*flags, "-I", str(kernels)],
-            libraries=["-lm", "-lpthread"],
+            libraries=["-lm"],
         )
         self.library = ctypes.CDLL(str(library))
 

@@ -106,7 +106,7 @@ def test_a_kind(tmp_path):
         sysconfig.get_path("include"),
         np.get_include(),
     ]
-    command = [*(os.environ.get("CC") or "cc").split(), "-O1", "-fopenmp", "-shared", "-fPIC", "-w"]
+    command = [*(os.environ.get("CC") or "cc").split(), "-O1", "-pthread", "-shared", "-fPIC", "-w"]
     built = kernels / f"score{sysconfig.get_config_var('EXT_SUFFIX')}"
     run(
         folder,
