@@ -341,7 +341,7 @@ C = 0
 whole = fit(400).model_.to_bytes()  # what is imported is imported
 svmdual.libsvm_train = watched
 C = 1e6
-one = fit(120)
+one = fit(300)
 C = 0
 assert fit(400).model_.to_bytes() == whole, "while another solve goes on"
 del one
@@ -352,7 +352,7 @@ while len(ended) < len(begun):  # it ends by itself, on memory that it holds
 time.sleep(0.1)
 assert fit(400).model_.to_bytes() == whole
 C = 1e6
-fit(300)
+fit(1000)
 print("out", flush=True)
 """
 

@@ -39,9 +39,9 @@ def trained(monkeypatch):
     seen = []
     original = folds._Model
 
-    def model(estimator, dataset, train, rows, *more, **named):
-        seen.append((train, rows))
-        return original(estimator, dataset, train, rows, *more, **named)
+    def model(estimator, dataset, fold, **options):
+        seen.append(fold)
+        return original(estimator, dataset, fold, **options)
 
     monkeypatch.setattr(folds, "_Model", model)
     return seen
