@@ -108,7 +108,7 @@ def headers(target, folder):
         return
     (folder / "pyconfig.h").write_text(WINDOWS_CONFIG)
     text = "\n".join(path.read_text(encoding="utf-8") for path in folder.rglob("*.h"))
-    functions = re.findall(r"PyAPI_FUNC\([^;]*?\)\s*(?:_Py_NO_RETURN\s+)?\*?(\w+)\s*\(", text)
+    functions = re.findall(r"PyAPI_FUNC\([^;]*?\)\s*(?:_Py_NO_RETURN\s+)?\*?(_?Py\w+)\s*\(", text)
     data = [
         f"{name} DATA" for name in re.findall(r"PyAPI_DATA\([^;]*?\)\s*\*?\s*(\w+)\s*[;\[]", text)
     ]
