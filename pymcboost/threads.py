@@ -91,7 +91,7 @@ def _threadpool_limit():
     if openmp is None or not openmp._openmp_parallelism_enabled():
         return None
     n_threads = openmp._openmp_effective_n_threads(only_physical_cores=False)
-    return n_threads if n_threads < (_omp_num_threads() or os.cpu_count() or 1) else None
+    return n_threads if n_threads < available_cpus() else None
 
 
 # With fewer table updates per scan than this, starting threads costs more than it saves.

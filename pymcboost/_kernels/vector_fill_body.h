@@ -161,7 +161,8 @@ PMB_CLONES PMB_STATIC void FN(pmb_vt_fill_others_)(const uint8_t *PMB_RESTRICT c
             for (uint64_t word = others[start + w] & in_node[start + w]; word; word &= word - 1) {
                 rows[n] = (int32_t)(64 * (start + w) + pmb_vt_lowest_bit(word));
                 PMB_PREFETCH(codes + rows[n]);
-                PMB_PREFETCH(A + (int64_t)rows[n++] * LANES);
+                PMB_PREFETCH(A + (int64_t)rows[n] * LANES);
+                n++;
             }
         for (int j = 0; j < n; j++)
             ROW_ADD(hist + (size_t)codes[rows[j]] * LANES, A + (int64_t)rows[j] * LANES);
