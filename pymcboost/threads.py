@@ -90,8 +90,11 @@ def _threadpool_limit():
     openmp = sys.modules.get("sklearn.utils._openmp_helpers")
     if openmp is None or not openmp._openmp_parallelism_enabled():
         return None
+    import joblib  # scikit-learn has loaded it, and counts CPUs with it
+
     n_threads = openmp._openmp_effective_n_threads(only_physical_cores=False)
-    return n_threads if n_threads < available_cpus() else None
+    by_default = _omp_num_threads() or joblib.cpu_count()
+    return n_threads if n_threads < by_default else None
 
 
 # With fewer table updates per scan than this, starting threads costs more than it saves.

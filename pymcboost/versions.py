@@ -89,7 +89,7 @@ def _features():
 
 
 def _library_facts():
-    """The BLAS and OpenMP libraries that NumPy, SciPy and the kernels have loaded."""
+    """The BLAS and OpenMP libraries that NumPy, SciPy and other packages have loaded."""
     try:
         import scipy.linalg  # noqa: F401 -- loads its BLAS
         from threadpoolctl import threadpool_info

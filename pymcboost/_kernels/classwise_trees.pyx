@@ -178,7 +178,7 @@ cdef class Grower:
     cdef int prepare(self, int n) except -1:
         """Allocate work space for n trees, which share the threads."""
         cdef int t
-        self.options.threads = max(1, self.n_threads // n)
+        self.options.threads = max(1, self.n_threads // max(1, n))
         if self.n_work >= n and self.threads_of_work == self.options.threads:
             return 0
         self.release()

@@ -71,9 +71,9 @@ cdef void tile_piece(void *what, int64_t g, int thread) noexcept nogil:
     cdef int64_t block_bytes = p.m * p.lanes * cell_bytes(p)
     cdef int b
     for b in range(p.n_blocks):
-        pmb_tile_cells(p.is_narrow, p.lanes, p.codes + g * p.tile_bytes, p.m, p.G + b * block_bytes, p.byte_cells + 4 * g,
-                       p.byte_ptr + 4 * g, p.slot_stride, p.slot_bins, p.at, p.width, b * p.lanes,
-                       p.scratch + thread * p.scratch_bytes, p.out)
+        pmb_tile_cells(p.is_narrow, p.lanes, p.codes + g * p.tile_bytes, p.m, p.G + b * block_bytes,
+                       p.byte_cells + 4 * g, p.byte_ptr + 4 * g, p.slot_stride, p.slot_bins, p.at, p.width,
+                       b * p.lanes, p.scratch + thread * p.scratch_bytes, p.out)
 
 
 cdef void list_piece(void *what, int64_t s, int thread) noexcept nogil:
