@@ -88,10 +88,9 @@ def _threadpool_limit():
     The kernels have their own threads, so scikit-learn is asked, if it has been imported.
     """
     openmp = sys.modules.get("sklearn.utils._openmp_helpers")
-    if openmp is None or not openmp._openmp_parallelism_enabled():
+    joblib = sys.modules.get("joblib")  # by which scikit-learn counts CPUs
+    if openmp is None or joblib is None or not openmp._openmp_parallelism_enabled():
         return None
-    import joblib  # scikit-learn has loaded it, and counts CPUs with it
-
     n_threads = openmp._openmp_effective_n_threads(only_physical_cores=False)
     by_default = _omp_num_threads() or joblib.cpu_count()
     return n_threads if n_threads < by_default else None
