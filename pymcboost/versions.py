@@ -31,7 +31,7 @@ def show_versions() -> None:
     """Print information about the installation and the machine, for bug reports.
 
     It prints versions of pymcboost, Python, the packages in use and the operating system. It also prints the processor,
-    the compiler of the kernels, the OpenMP and BLAS libraries with their numbers of threads, the available memory, and
+    the compiler of the kernels, the loaded OpenMP and BLAS libraries with their threads, the available memory, and
     environment variables that affect threads. ``python -m pymcboost --show`` prints the same.
 
     Examples

@@ -56,6 +56,15 @@ PMB_INLINE pmb_tree_out pmb_cw_out(const pmb_cw_steps *all, int64_t t) {
     return pmb_out_of(all->first, t, all->trees->grower.max_leaves, all->trees->data->columns.m);
 }
 
+/* Take n jobs, one for each tree, which go to `first` and the places after it. */
+PMB_INLINE void pmb_cw_take_jobs(pmb_cw_steps *all, void *jobs, int32_t n, int32_t threads,
+                                 pmb_tree_out first) {
+    all->n_trees = n;
+    all->threads = threads;
+    all->jobs = jobs;
+    all->first = first;
+}
+
 /* do_it for each tree, with `all`; the threads share the trees. */
 PMB_STATIC void pmb_cw_for_trees(pmb_cw_steps *all, pmb_piece do_it) {
     all->trees->options->pool->run(all->threads, all->n_trees, do_it, all);
@@ -487,10 +496,7 @@ PMB_STATIC void pmb_softmax_step_sums(void *what, int64_t t, int thread) {
 PMB_STATIC void pmb_softmax_trees_in_step(pmb_cw_steps *all, pmb_softmax_job *job, int32_t n,
                                           int32_t threads, pmb_tree_out first) {
     int64_t J = all->trees->grower.max_leaves, most = 0;
-    all->n_trees = n;
-    all->threads = threads;
-    all->jobs = job;
-    all->first = first;
+    pmb_cw_take_jobs(all, job, n, threads, first);
     pmb_cw_for_trees(all, pmb_softmax_step_begin);
     pmb_cw_grow_in_step(all);
     if (all->workers->failed) return;
@@ -527,10 +533,7 @@ PMB_STATIC void pmb_edge_step_write(void *what, int64_t t, int thread) {
 /* n trees with leaves -1 and +1; edge: (n,) their edges. */
 PMB_STATIC void pmb_edge_trees_in_step(pmb_cw_steps *all, pmb_edge_job *job, int32_t n,
                                        int32_t threads, pmb_tree_out first, double *edge) {
-    all->n_trees = n;
-    all->threads = threads;
-    all->jobs = job;
-    all->first = first;
+    pmb_cw_take_jobs(all, job, n, threads, first);
     all->edge = edge;
     pmb_cw_for_trees(all, pmb_edge_step_begin);
     pmb_cw_grow_in_step(all);

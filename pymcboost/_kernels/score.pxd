@@ -102,6 +102,7 @@ cdef struct Batch:
     const void *indptr
     bint is_double, is_long  # numbers and indices of 8 bytes, otherwise of 4
     bint direct  # rows lie as mcb.h reads them
+    bint by_entry  # sparse rows are scored from their entries, not filled with zeros
     float *features
     uint32_t *places
     double *spare  # scores that are thrown away again

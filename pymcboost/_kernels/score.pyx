@@ -334,7 +334,7 @@ cdef class Scorer:
         batch.data = <const char *>&data[0] if nnz else NULL
         batch.indices = <const void *>&indices[0] if nnz else NULL
         batch.indptr = <const void *>&indptr[0]
-        batch.is_double, batch.is_long = floating is double, index is int64_t
+        batch.is_double, batch.is_long, batch.by_entry = floating is double, index is int64_t, by_entry
         n_threads = self.start(&batch, m, batch.model.n_features, out, best, mode, n_threads)
         if by_entry:
             batch.features_room = batch.places_room = most + CACHE_LINE
@@ -347,7 +347,7 @@ cdef class Scorer:
                 raise MemoryError(f"no memory for {n_threads} blocks of {batch.block} rows with "
                                   f"{batch.model.n_features} features; use fewer threads (n_jobs=1)")
             with nogil:
-                run(n_threads, batch.n_blocks, entries_piece if by_entry else filled_piece, &batch)
+                run(n_threads, batch.n_blocks, sparse_piece, &batch)
         finally:
             free_room(&batch)
 
@@ -408,30 +408,25 @@ cdef inline void cast_rows(const floating *X, Py_ssize_t row_step, Py_ssize_t co
             features[r * d + j] = <float>(<const floating *>(<const char *>X + r * row_step + j * column_step))[0]
 
 
-cdef void entries_piece(void *what, int64_t b, int thread) noexcept nogil:
-    """Score block b of sparse rows from their entries."""
+cdef void sparse_piece(void *what, int64_t b, int thread) noexcept nogil:
+    """Score block b of sparse rows."""
     cdef const Batch *p = <const Batch *>what
     if p.is_double and p.is_long:
-        entries_block(p, b, thread, <const double *>p.data, <const int64_t *>p.indices, <const int64_t *>p.indptr)
+        sparse_block(p, b, thread, <const double *>p.data, <const int64_t *>p.indices, <const int64_t *>p.indptr)
     elif p.is_double:
-        entries_block(p, b, thread, <const double *>p.data, <const int32_t *>p.indices, <const int32_t *>p.indptr)
+        sparse_block(p, b, thread, <const double *>p.data, <const int32_t *>p.indices, <const int32_t *>p.indptr)
     elif p.is_long:
-        entries_block(p, b, thread, <const float *>p.data, <const int64_t *>p.indices, <const int64_t *>p.indptr)
+        sparse_block(p, b, thread, <const float *>p.data, <const int64_t *>p.indices, <const int64_t *>p.indptr)
     else:
-        entries_block(p, b, thread, <const float *>p.data, <const int32_t *>p.indices, <const int32_t *>p.indptr)
+        sparse_block(p, b, thread, <const float *>p.data, <const int32_t *>p.indices, <const int32_t *>p.indptr)
 
 
-cdef void filled_piece(void *what, int64_t b, int thread) noexcept nogil:
-    """Score block b of sparse rows that are filled with zeros."""
-    cdef const Batch *p = <const Batch *>what
-    if p.is_double and p.is_long:
-        filled_block(p, b, thread, <const double *>p.data, <const int64_t *>p.indices, <const int64_t *>p.indptr)
-    elif p.is_double:
-        filled_block(p, b, thread, <const double *>p.data, <const int32_t *>p.indices, <const int32_t *>p.indptr)
-    elif p.is_long:
-        filled_block(p, b, thread, <const float *>p.data, <const int64_t *>p.indices, <const int64_t *>p.indptr)
+cdef inline void sparse_block(const Batch *p, int64_t b, int thread, const floating *data, const index *indices,
+                              const index *indptr) noexcept nogil:
+    if p.by_entry:
+        entries_block(p, b, thread, data, indices, indptr)
     else:
-        filled_block(p, b, thread, <const float *>p.data, <const int32_t *>p.indices, <const int32_t *>p.indptr)
+        filled_block(p, b, thread, data, indices, indptr)
 
 
 cdef inline void entries_block(const Batch *p, int64_t b, int thread, const floating *data, const index *indices,

@@ -20,18 +20,11 @@ typedef struct {
 } pmb_pool_calls;
 
 /* A number that another thread may be writing, where it does not matter which of its values is read; and writing it. */
-#ifdef __GNUC__
 #define PMB_READ(from) __atomic_load_n(from, __ATOMIC_RELAXED)
 #define PMB_WRITE(to, value) __atomic_store_n(to, value, __ATOMIC_RELAXED)
 #define PMB_SET_BITS(to, bits) __atomic_or_fetch(to, bits, __ATOMIC_RELAXED)
 #define PMB_COUNT_DOWN(n)                                                                          \
     __atomic_sub_fetch(n, 1, __ATOMIC_ACQ_REL) /* what the others wrote before is then seen */
-#else
-#define PMB_READ(from) (*(from))
-#define PMB_WRITE(to, value) (*(to) = (value))
-#define PMB_SET_BITS(to, bits) (*(to) |= (bits))
-#define PMB_COUNT_DOWN(n) (--*(n))
-#endif
 
 /* Held for a few instructions, or for adding up sums. */
 typedef int32_t pmb_lock;
