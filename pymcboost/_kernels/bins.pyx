@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 import numpy as np
 
-from pymcboost._kernels.pool cimport run
+from pymcboost._kernels.pool cimport pieces_of, run, threads_for
 
 cdef extern from "bins.h" nogil:
     uint64_t pmb_key(float x, uint32_t row)
@@ -107,10 +107,6 @@ cdef struct Codes:
     uint8_t *listed_codes
 
 
-cdef inline int64_t pieces_of(int64_t n, int64_t together) noexcept nogil:
-    return (n + together - 1) // together
-
-
 cdef inline int64_t columns_together(int64_t m) noexcept nogil:
     """Columns of m rows that a thread reads together: they stay in its cache."""
     m = max(m, 1)
@@ -177,7 +173,7 @@ def bin_columns(const real[:, :] X, const int64_t[::1] rows, const double[::1] w
     """
     cdef Values p = values_of(X, rows)
     p.together, p.keys_size = columns_together(p.m), 2 * max(p.m, 1)
-    n_threads = n_threads if p.m * p.d > FEW_SORTED else 1
+    n_threads = threads_for(n_threads, p.m * p.d, FEW_SORTED)
     cdef uint64_t[:, ::1] keys = np.empty((n_threads, p.keys_size), dtype=np.uint64)
     cdef float[:, ::1] block = np.empty((n_threads, p.together * max(p.m, 1)), dtype=np.float32)
     p.keys, p.block, p.weight, p.least = &keys[0, 0], &block[0, 0], &weight[0] if weight.shape[0] else NULL, least
@@ -231,7 +227,7 @@ def take_columns(const code[:, ::1] codes, const int64_t[::1] rows, code[:, ::1]
     p.rows, p.m, p.taken, p.counts, p.n_counts = &rows[0], rows.shape[0], &taken[0, 0], &counts[0, 0], counts.shape[1]
     p.together = max(1, PIECE_CODES // max(p.m, 1))
     with nogil:
-        run(n_threads if p.m * p.d > FEW_CODES else 1, pieces_of(p.d, p.together), take_piece, &p)
+        run(threads_for(n_threads, p.m * p.d, FEW_CODES), pieces_of(p.d, p.together), take_piece, &p)
 
 
 cdef void take_piece(void *what, int64_t piece, int thread) noexcept nogil:
@@ -276,7 +272,7 @@ def code_columns(const real[:, :] X, const int64_t[::1] rows, const float[::1] c
     """
     cdef Values p = values_of(X, rows)
     p.together = columns_together(p.m)
-    n_threads = n_threads if p.m * p.d > FEW_VALUES else 1
+    n_threads = threads_for(n_threads, p.m * p.d, FEW_VALUES)
     cdef float[:, ::1] block = np.empty((n_threads, p.together * max(p.m, 1)), dtype=np.float32)
     p.block, p.cuts, p.start = &block[0, 0], &cuts[0], &start[0]
     p.has_wide_codes, p.codes = sizeof(code) == 2, &codes[0, 0]
@@ -403,7 +399,7 @@ def sort_columns(const real[:, :] X, const int64_t[::1] rows, const int64_t[::1]
     cdef Values p = values_of(X, rows)
     cdef int64_t[::1] default_at = np.empty(columns.shape[0], dtype=np.int64)
     p.d, p.together, p.keys_size = columns.shape[0], max(1, PIECE_SORTED // max(p.m, 1)), 2 * max(p.m, 1)
-    n_threads = n_threads if p.m * p.d > FEW_SORTED else 1
+    n_threads = threads_for(n_threads, p.m * p.d, FEW_SORTED)
     cdef uint64_t[:, ::1] keys = np.empty((n_threads, p.keys_size), dtype=np.uint64)
     cdef float[:, ::1] block = np.empty((n_threads, max(p.m, 1)), dtype=np.float32)
     p.keys, p.block, p.columns, p.weight, p.least = &keys[0, 0], &block[0, 0], &columns[0], &weight[0], least
@@ -450,7 +446,7 @@ def sort_sparse_columns(const int64_t[::1] indptr, const int32_t[::1] indices, c
     for f in range(p.d):
         widest = max(widest, indptr[f + 1] - indptr[f])
     p.together = max(1, min(<int64_t> SPARSE_COLUMNS, PIECE_SORTED * p.d // max(n_entries, 1)))
-    n_threads = n_threads if n_entries + p.d > FEW_SORTED else 1
+    n_threads = threads_for(n_threads, n_entries + p.d, FEW_SORTED)
     p.keys_size = 2 * widest
     cdef uint64_t[:, ::1] keys = np.empty((n_threads, p.keys_size), dtype=np.uint64)
     p.keys, p.indptr, p.indices, p.data, p.weight = &keys[0, 0], &indptr[0], &indices[0], &data[0], &weight[0]
@@ -501,7 +497,7 @@ def pack_tiles(const uint8_t[:, ::1] codes, const int32_t[::1] slot_column, cons
     p.slot_column, p.slot_stride, p.byte_ptr = &slot_column[0], &slot_stride[0], &byte_ptr[0]
     p.together = max(1, PIECE_CODES * p.d // max(n_codes, 1))
     with nogil:
-        run(n_threads if n_codes > FEW_CODES else 1, pieces_of(p.d, p.together), pack_piece, &p)
+        run(threads_for(n_threads, n_codes, FEW_CODES), pieces_of(p.d, p.together), pack_piece, &p)
 
 
 cdef void pack_piece(void *what, int64_t piece, int thread) noexcept nogil:
@@ -534,7 +530,7 @@ def list_others(const uint8_t[:, ::1] codes, const int64_t[::1] columns, const i
     p.mode, p.ptr, p.listed, p.listed_codes = &mode[0], &ptr[0], &rows[0], &out[0]
     p.together = max(1, PIECE_CODES // max(p.m, 1))
     with nogil:
-        run(n_threads if p.m * p.d > FEW_CODES else 1, pieces_of(p.d, p.together), list_piece, &p)
+        run(threads_for(n_threads, p.m * p.d, FEW_CODES), pieces_of(p.d, p.together), list_piece, &p)
 
 
 cdef void list_piece(void *what, int64_t piece, int thread) noexcept nogil:

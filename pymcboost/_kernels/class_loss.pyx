@@ -13,7 +13,7 @@ from pymcboost._kernels.classwise_trees cimport (
     pmb_softmax,
     pmb_try_bases,
 )
-from pymcboost._kernels.pool cimport run
+from pymcboost._kernels.pool cimport pieces_of, run
 
 ctypedef fused real:
     float
@@ -130,7 +130,7 @@ def add_trees(leaf, const double[:, ::1] value, const int32_t[::1] tree,
     p.F, p.leaves, p.value, p.stride = &F[0, 0], &leaves[0, 0], &value[0, 0], leaves.shape[1]
     p.tree, p.cls, p.base = &tree[0], &cls[0], &base[0]
     with nogil:
-        run(n_threads, (p.m + CHUNK - 1) // CHUNK, add_piece, &p)
+        run(n_threads, pieces_of(p.m, CHUNK), add_piece, &p)
 
 
 cdef void add_piece(void *what, int64_t piece, int thread) noexcept nogil:

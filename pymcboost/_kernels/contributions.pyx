@@ -15,7 +15,7 @@ from .contributions_trees cimport (PMB_SHAP_ROWS, PMB_SHAP_FEATURES, PMB_SHAP_SH
                                    pmb_shap_subtree, pmb_shap_all_bits, pmb_shap_in_tiles, pmb_shap_make_tables,
                                    pmb_shap_row_patterns, pmb_shap_put_values, pmb_shap_untouched, pmb_shap_table_size,
                                    pmb_shap_tables, pmb_shap_trees,)
-from .pool cimport run
+from .pool cimport pieces_of, run, threads_for
 
 import math
 
@@ -409,7 +409,7 @@ cdef class Explainer:
             Py_ssize_t n_batches = self.batches.shape[0] - 1, size = self.kept_from[n_batches]
             double[::1] kept
             Tables tables
-            int most = n_threads if size > FEW_NUMBERS else 1
+            int most = threads_for(n_threads, size, FEW_NUMBERS)
         if self.back.ratio == NULL or blocks < 2 or size > MOST_KEPT:
             return None
         kept = np.empty(size + 1)
@@ -440,7 +440,7 @@ cdef class Explainer:
         fresh : whether ``out`` holds nothing yet, and counts as zeros
         """
         cdef:
-            Py_ssize_t m = xt.shape[1], blocks = (m + PMB_SHAP_ROWS - 1) // PMB_SHAP_ROWS, b
+            Py_ssize_t m = xt.shape[1], blocks = pieces_of(m, PMB_SHAP_ROWS), b
             Rows rows
             Scratch **scratch
             double[::1] kept

@@ -20,7 +20,7 @@ Buffers
 from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from .pool cimport run
+from .pool cimport pieces_of, run, threads_for
 
 cdef extern from "fcd.h" nogil:
     int pmb_fcd_allow_512
@@ -177,7 +177,7 @@ def coordinate_sums(real[:, ::1] U, const int64_t[::1] class_start, const uint32
         p.U, p.column, p.out = &U[c, 0], &column[ptr[c]], &out[ptr[c], 0]
         with nogil:
             enter(&U[0, 0], p.stride, K, c, p.own, p.own_end)
-            run(n_threads if p.n * p.stride > FEW_NUMBERS else 1, (p.n + p.size - 1) // p.size, sums_piece, &p)
+            run(threads_for(n_threads, p.n * p.stride, FEW_NUMBERS), pieces_of(p.n, p.size), sums_piece, &p)
 
 
 cdef int64_t pick(const uint8_t[::1] listed, int64_t begin, int64_t end, int32_t[::1] picks, uint64_t *state) noexcept:
@@ -309,7 +309,7 @@ def margins(const uint32_t[:, ::1] H, const int64_t[::1] ptr, const int32_t[::1]
     p.column = &column[0] if column.shape[0] else NULL
     p.w = &w[0] if w.shape[0] else NULL
     with nogil:
-        run(n_threads if column.shape[0] * p.stride > FEW_NUMBERS else 1, F.shape[0], margins_piece, &p)
+        run(threads_for(n_threads, column.shape[0] * p.stride, FEW_NUMBERS), F.shape[0], margins_piece, &p)
 
 
 cdef void margins_piece(void *what, int64_t c, int thread) noexcept nogil:
@@ -349,7 +349,7 @@ cdef gradient_as(real[:, ::1] U, const int64_t[::1] class_start, other[:, :, ::1
     for c in range(K):
         enter(&U[0, 0], p.stride, K, c, class_start[c], class_start[c + 1])
     with nogil:
-        run(n_threads if p.m * K > FEW_NUMBERS else 1, (p.m + PIECE_ROWS - 1) // PIECE_ROWS, gradient_piece, &p)
+        run(threads_for(n_threads, p.m * K, FEW_NUMBERS), pieces_of(p.m, PIECE_ROWS), gradient_piece, &p)
 
 
 cdef void gradient_piece(void *what, int64_t piece, int thread) noexcept nogil:

@@ -8,7 +8,7 @@ over rows are of integers, in units, see `exact`.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t
 
 from .aligned import aligned_zeros
-from .pool cimport run
+from .pool cimport pieces_of, run, threads_for
 from .leaf_vectors cimport (
     or_null, pmb_signs, pmb_signs_of, pmb_leaf_step, pmb_leaf_steps, pmb_leaf_values, leaf_step_of,
 )
@@ -75,15 +75,6 @@ cdef Pass leaves_pass(const float[:, ::1] F, const float[:, ::1] norm, const int
     return p
 
 
-cdef inline int64_t pieces_of(const Pass *p) noexcept nogil:
-    return (p.m + BLOCK_ROWS - 1) // BLOCK_ROWS
-
-
-cdef inline int enough(const Pass *p, int n_threads) noexcept nogil:
-    """Number of threads that pays off for the rows of the leaves."""
-    return n_threads if p.m * p.width > FEW_SCORES else 1
-
-
 def add_entries(float[:, ::1] F, const int64_t[::1] start, const uint16_t[::1] cls, const float[::1] value,
                 const int32_t[::1] leaf, int n_threads):
     """F += the entries of the rows' leaves; those of leaf j are start[j] <= e < start[j + 1]."""
@@ -93,7 +84,7 @@ def add_entries(float[:, ::1] F, const int64_t[::1] start, const uint16_t[::1] c
     p.m, p.width, p.F, p.leaf = F.shape[0], F.shape[1], &F[0, 0], &leaf[0]
     p.start, p.cls, p.value = &start[0], &cls[0], &value[0]
     with nogil:
-        run(n_threads, pieces_of(&p), entries_piece, &p)
+        run(n_threads, pieces_of(p.m, BLOCK_ROWS), entries_piece, &p)
 
 
 cdef void entries_piece(void *what, int64_t piece, int thread) noexcept nogil:
@@ -107,7 +98,7 @@ def add_rows(float[:, ::1] F, const float[:, ::1] V, const int32_t[::1] leaf, in
     cdef Pass p
     p.m, p.width, p.F, p.V, p.leaf = F.shape[0], F.shape[1], &F[0, 0], &V[0, 0], &leaf[0]
     with nogil:
-        run(n_threads, pieces_of(&p), rows_piece, &p)
+        run(n_threads, pieces_of(p.m, BLOCK_ROWS), rows_piece, &p)
 
 
 cdef void rows_piece(void *what, int64_t piece, int thread) noexcept nogil:
@@ -140,7 +131,7 @@ def project(float[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y, c
     if V is not None:
         values = V
         p.V = &values[0, 0]
-    cdef int64_t n = pieces_of(&p)
+    cdef int64_t n = pieces_of(p.m, BLOCK_ROWS)
     cdef int blocks = p.blocks
     cdef float[:, ::1] g = aligned_zeros((n_threads, p.few * p.width), np.float32)
     used, of_block = np.nonzero(np.asarray(P).reshape(len(P), blocks, lanes).any(axis=2).T)
@@ -183,7 +174,7 @@ def leaf_bounds(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[:
     cdef double[:, :, ::1] out = out_
     p.tops = &out[0, 0, 0]
     with nogil:
-        run(enough(&p, n_threads), n, bounds_piece, &p)
+        run(threads_for(n_threads, p.m * p.width, FEW_SCORES), n, bounds_piece, &p)
     return out_
 
 
@@ -203,7 +194,7 @@ def leaf_sums(const float[:, ::1] F, const float[:, ::1] norm, const int32_t[::1
     cdef int64_t[:, :, ::1] out = out_
     p.w, p.magic, p.magic_step, p.sums = or_null(weight), &magic[0, 0], p.width, <uint64_t *> &out[0, 0, 0]
     with nogil:
-        run(enough(&p, n_threads), n, leaf_piece, &p)
+        run(threads_for(n_threads, p.m * p.width, FEW_SCORES), n, leaf_piece, &p)
     return out_
 
 
@@ -233,7 +224,7 @@ def softmax_values(const float[:, ::1] F, const float[:, ::1] norm, const int32_
     p.w, p.magic, p.magic_step, p.steps = or_null(weight), &magic[0], 0, &s
     p.sums, p.step, p.out, p.small = <uint64_t *> &sums[0, 0], &step[0, 0], &value[0, 0], &small[0]
     with nogil:
-        run(enough(&p, n_threads), n, softmax_piece, &p)
+        run(threads_for(n_threads, p.m * p.width, FEW_SCORES), n, softmax_piece, &p)
     return value_, np.flatnonzero(small_)
 
 

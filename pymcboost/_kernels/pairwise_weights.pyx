@@ -7,7 +7,7 @@ and chunks are added in order, so results do not depend on the number of threads
 
 from libc.stdint cimport int32_t, int64_t
 
-from .pool cimport pmb_piece, run
+from .pool cimport pieces_of, pmb_piece, run
 
 import numpy as np
 
@@ -475,7 +475,7 @@ def combine(const real[:, :, ::1] A, mu, real[:, :, ::1] out, int n_threads):
     p.m, p.block_size, p.A, p.table = A.shape[1], A.shape[1] * A.shape[2], <char *> &A[0, 0, 0], <char *> &weights[0]
     p.Q, p.out_step = <char *> &out[0, 0, 0], <int> out.shape[2]
     with nogil:
-        run(n_threads, (p.m + COMBINED_ROWS - 1) // COMBINED_ROWS, combine_piece, &p)
+        run(n_threads, pieces_of(p.m, COMBINED_ROWS), combine_piece, &p)
 
 
 cdef void combine_piece(void *what, int64_t j, int thread) noexcept nogil:

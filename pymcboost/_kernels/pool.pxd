@@ -9,3 +9,13 @@ cdef extern from "team.h" nogil:
 
 cdef const pmb_pool_calls *the_pool() noexcept nogil
 cdef void run(int n_threads, int64_t n, pmb_piece do_it, void *what) noexcept nogil
+
+
+cdef inline int64_t pieces_of(int64_t n, int64_t size) noexcept nogil:
+    """Number of pieces that n items make, the last of which may be smaller."""
+    return (n + size - 1) // size
+
+
+cdef inline int threads_for(int n_threads, int64_t work, int64_t few) noexcept nogil:
+    """n_threads; 1 where there is so little work that sharing it takes longer."""
+    return n_threads if work > few else 1

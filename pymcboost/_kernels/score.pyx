@@ -11,7 +11,7 @@ from libc.string cimport memset
 
 import numpy as np
 
-from pymcboost._kernels.pool cimport run
+from pymcboost._kernels.pool cimport pieces_of, run
 
 SCORES, PROBABILITIES, EARLY = MODE_SCORES, MODE_PROBABILITIES, MODE_EARLY
 FILE_SIZE_ERROR = MCB_E_FILE_SIZE
@@ -355,7 +355,7 @@ cdef class Scorer:
                    int n_threads):
         """Divide m rows of d features into blocks, and say where the results go; returns the number of threads."""
         batch.block = self.block_rows(m, d, out is None)
-        batch.n_blocks = (m + batch.block - 1) // batch.block
+        batch.n_blocks = pieces_of(m, batch.block)
         batch.m, batch.mode = m, mode
         if out is None:
             batch.classes = &best[0]

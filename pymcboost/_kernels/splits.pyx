@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int64_t, uint8_t
 
-from .pool cimport run
+from .pool cimport pieces_of, run, threads_for
 
 cdef extern from "splits.h" nogil:
     double pmb_right_weight(const double *edge, const double *total, int K)
@@ -34,15 +34,6 @@ cdef struct Pass:
     int64_t *at
 
 
-cdef inline int enough(const Pass *p, int n_threads) noexcept nogil:
-    """Number of threads that pays off for all splits and classes."""
-    return n_threads if p.n * p.K > FEW_NUMBERS else 1
-
-
-cdef inline int64_t pieces_of(const Pass *p) noexcept nogil:
-    return (p.n + PIECE_SPLITS - 1) // PIECE_SPLITS
-
-
 def right_weights(const double[:, ::1] edge, const double[::1] total, double[::1] out, int n_threads):
     """Weight of the rows that each split gets right: O(splits K).
 
@@ -58,7 +49,7 @@ def right_weights(const double[:, ::1] edge, const double[::1] total, double[::1
     p.n, p.width, p.K = edge.shape[0], edge.shape[1], <int> total.shape[0]
     p.edge, p.total, p.out = &edge[0, 0], &total[0], &out[0]
     with nogil:
-        run(enough(&p, n_threads), pieces_of(&p), right_piece, &p)
+        run(threads_for(n_threads, p.n * p.K, FEW_NUMBERS), pieces_of(p.n, PIECE_SPLITS), right_piece, &p)
 
 
 cdef void right_piece(void *what, int64_t piece, int thread) noexcept nogil:
@@ -85,7 +76,7 @@ def joint_sums(const double[:, ::1] edge, const int64_t[::1] splits, const doubl
         return
     p.edge, p.splits, p.total, p.out = &edge[0, 0], &splits[0], &total[0], &out[0, 0, 0]
     with nogil:
-        run(enough(&p, n_threads), pieces_of(&p), sums_piece, &p)
+        run(threads_for(n_threads, p.n * p.K, FEW_NUMBERS), pieces_of(p.n, PIECE_SPLITS), sums_piece, &p)
 
 
 cdef void sums_piece(void *what, int64_t piece, int thread) noexcept nogil:
@@ -131,7 +122,7 @@ def joint_gains(const double[:, ::1] chosen, const double[:, :, ::1] sums, const
     p.n, p.K, p.tie, p.chosen, p.sums = chosen.shape[1], <int> sums.shape[0], tie, &chosen[0, 0], &sums[0, 0, 0]
     p.open, p.gain, p.at = &open_[0], &gain[0], &at[0]
     with nogil:
-        run(enough(&p, n_threads), p.K, gain_piece, &p)
+        run(threads_for(n_threads, p.n * p.K, FEW_NUMBERS), p.K, gain_piece, &p)
 
 
 cdef void gain_piece(void *what, int64_t c, int thread) noexcept nogil:

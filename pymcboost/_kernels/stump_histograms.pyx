@@ -9,7 +9,7 @@ keep every sum exact. The histograms of all slots lie one below the other, a row
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from pymcboost._kernels.pool cimport run
+from pymcboost._kernels.pool cimport pieces_of, run
 
 cdef extern from "stump_histograms.h" nogil:
     void pmb_rounded(int is_double, int is_narrow, const void *a, int64_t n, double by, void *to)
@@ -103,7 +103,7 @@ def rounded(const real[:, :, ::1] A, double by, cell[:, :, ::1] out, int n_threa
     p.size = A.shape[0] * A.shape[1] * A.shape[2]
     p.A, p.out = <const char *> &A[0, 0, 0], <char *> &out[0, 0, 0]
     with nogil:
-        run(n_threads, (p.size + ROUNDED - 1) // ROUNDED, rounded_piece, &p)
+        run(n_threads, pieces_of(p.size, ROUNDED), rounded_piece, &p)
 
 
 def totals(const cell[:, :, ::1] G, cell[:, ::1] out):

@@ -8,7 +8,7 @@ depends on the order of the rows, on their division or on the number of threads.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 from .aligned import aligned_zeros
-from .pool cimport run
+from .pool cimport pieces_of, run, threads_for
 from .leaf_vectors cimport (
     or_null, pmb_signs, pmb_signs_of, pmb_leaf_step, pmb_leaf_steps, pmb_sum, pmb_leaf_values, leaf_step_of,
 )
@@ -130,15 +130,6 @@ cdef Pass leaves_pass(const float[:, ::1] G, const double[::1] weight, int lanes
     return p
 
 
-cdef inline int64_t pieces_of(const Pass *p) noexcept nogil:
-    return (p.m + p.rows - 1) // p.rows
-
-
-cdef inline int enough(const Pass *p, int n_threads, int64_t few) noexcept nogil:
-    """Number of threads that pays off for this many numbers."""
-    return n_threads if p.m * p.width > few else 1
-
-
 def _scratch(stored, width, rows, n_threads):
     """A row of scores with unused lanes for each thread; empty if scores are stored with unused lanes."""
     if stored == width:
@@ -164,7 +155,7 @@ def add_leaves(double[:, ::1] F not None, const double[:, ::1] V not None, const
     scratch = _scratch(p.stored, p.width, p.rows, n_threads)
     p.F, p.V, p.leaf, p.scratch = &F[0, 0], &V[0, 0], &leaf[0], &scratch[0, 0]
     with nogil:
-        run(enough(&p, n_threads, FEW_NUMBERS), pieces_of(&p), add_piece, &p)
+        run(threads_for(n_threads, p.m * p.width, FEW_NUMBERS), pieces_of(p.m, p.rows), add_piece, &p)
 
 
 cdef void add_piece(void *what, int64_t piece, int thread) noexcept nogil:
@@ -206,10 +197,10 @@ def gradient(double[:, ::1] F, V, const int32_t[::1] leaf, const int32_t[::1] y,
         p.V, p.leaf = &values[0, 0], &leaf[0]
     sums_ = None
     if summed or loss != PMB_SOFTMAX or p.w != NULL or p.blocks == 1:
-        sums = sums_ = np.zeros((pieces_of(&p), p.width), dtype=np.int64)
+        sums = sums_ = np.zeros((pieces_of(p.m, p.rows), p.width), dtype=np.int64)
         p.sums = <uint64_t *> &sums[0, 0]
     with nogil:
-        run(enough(&p, n_threads, FEW_SCORES), pieces_of(&p), gradient_piece, &p)
+        run(threads_for(n_threads, p.m * p.width, FEW_SCORES), pieces_of(p.m, p.rows), gradient_piece, &p)
     return None if sums_ is None else sums_.sum(axis=0)
 
 
@@ -248,7 +239,7 @@ def quantise(const float[:, ::1] G, const double[::1] weight, int n_classes, dou
     cdef Pass p = rows_pass(G, weight, <int> A.shape[2], 0)
     p.blocks, p.n_classes, p.scale, p.units, p.A = <int> A.shape[0], n_classes, scale, units, &A[0, 0, 0]
     with nogil:
-        run(enough(&p, n_threads, FEW_NUMBERS), pieces_of(&p), quantise_piece, &p)
+        run(threads_for(n_threads, p.m * p.width, FEW_NUMBERS), pieces_of(p.m, p.rows), quantise_piece, &p)
 
 
 cdef void quantise_piece(void *what, int64_t piece, int thread) noexcept nogil:
@@ -316,7 +307,7 @@ def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weig
         Blocks of a row of P that are 0 cost nothing, where there are several.
     """
     cdef Pass p = rows_pass(G, weight, lanes, magic)
-    cdef int64_t n = pieces_of(&p)
+    cdef int64_t n = pieces_of(p.m, p.rows)
     p.blocks, p.width = <int> (out.shape[1] // lanes), G.shape[1]
     classes_, start_ = np.arange(len(P), dtype=np.int32), np.array((0, len(P)), dtype=np.int64)
     if p.blocks > 1:
@@ -338,7 +329,7 @@ def project(const float[:, ::1] G, const float[:, ::1] P, const double[::1] weig
         if pmb_signs_of(p.P, p.blocks, p.classes, p.start, &sign[0, 0], &scratch[n_threads, 0]):
             p.signs, p.narrow = &signs, &scratch[0, 0]
     with nogil:
-        run(enough(&p, n_threads, FEW_NUMBERS), n, project_piece, &p)
+        run(threads_for(n_threads, p.m * p.width, FEW_NUMBERS), n, project_piece, &p)
     return sums_.sum(axis=0)
 
 
@@ -357,11 +348,11 @@ cdef void project_piece(void *what, int64_t piece, int thread) noexcept nogil:
 def sizes(const float[:, ::1] G, const double[::1] weight, int lanes, double magic, int n_threads):
     """Sums of w |g| by lane in units."""
     cdef Pass p = rows_pass(G, weight, lanes, magic)
-    sums_ = np.empty((pieces_of(&p), G.shape[1]), dtype=np.int64)
+    sums_ = np.empty((pieces_of(p.m, p.rows), G.shape[1]), dtype=np.int64)
     cdef int64_t[:, ::1] sums = sums_
     p.sums = <uint64_t *> &sums[0, 0]
     with nogil:
-        run(enough(&p, n_threads, FEW_NUMBERS), pieces_of(&p), sizes_piece, &p)
+        run(threads_for(n_threads, p.m * p.width, FEW_NUMBERS), pieces_of(p.m, p.rows), sizes_piece, &p)
     return sums_.sum(axis=0)
 
 
@@ -374,11 +365,11 @@ cdef void sizes_piece(void *what, int64_t piece, int thread) noexcept nogil:
 def sum_of_squares(const float[:, ::1] G, const double[::1] weight, int lanes, double magic, int n_threads):
     """Sum of w g^2 over rows and lanes in units: (1,)."""
     cdef Pass p = rows_pass(G, weight, lanes, magic)
-    sums_ = np.empty(pieces_of(&p), dtype=np.int64)
+    sums_ = np.empty(pieces_of(p.m, p.rows), dtype=np.int64)
     cdef int64_t[::1] sums = sums_
     p.sums = <uint64_t *> &sums[0]
     with nogil:
-        run(enough(&p, n_threads, FEW_NUMBERS), pieces_of(&p), squares_piece, &p)
+        run(threads_for(n_threads, p.m * p.width, FEW_NUMBERS), pieces_of(p.m, p.rows), squares_piece, &p)
     return sums_.sum(keepdims=True)
 
 
@@ -398,7 +389,7 @@ def leaf_bounds(const float[:, ::1] G, int lanes, const int32_t[::1] rows, const
     cdef double[:, ::1] out = out_
     p.table = &out[0, 0]
     with nogil:
-        run(enough(&p, n_threads, FEW_NUMBERS), n, bounds_piece, &p)
+        run(threads_for(n_threads, p.m * p.width, FEW_NUMBERS), n, bounds_piece, &p)
     return out_
 
 
@@ -477,7 +468,7 @@ def leaf_sums(const float[:, ::1] G, const double[::1] weight, int lanes, const 
     out_ = np.empty((n, 2, G.shape[1]), dtype=np.int64)
     cdef int64_t[:, :, ::1] out = out_
     p.magics, p.magic_step, p.sums = &magic[0, 0], p.width, <uint64_t *> &out[0, 0, 0]
-    n_threads = enough(&p, n_threads, FEW_NUMBERS)
+    n_threads = threads_for(n_threads, p.m * p.width, FEW_NUMBERS)
     _kept_parts = share_large_leaves(&p, leaf_start, n_threads)
     with nogil:
         run(n_threads, n, leaf_piece, &p)
@@ -565,7 +556,7 @@ def softmax_values(const float[:, ::1] G, const double[::1] weight, int lanes, c
     p.table, p.small, p.steps, p.out = &value[0, 0], &small[0], &s, NULL
     if kept is not None:
         p.out = &kept[0, 0, 0]
-    n_threads = enough(&p, n_threads, FEW_NUMBERS)
+    n_threads = threads_for(n_threads, p.m * p.width, FEW_NUMBERS)
     _kept_parts = share_large_leaves(&p, leaf_start, n_threads)
     with nogil:
         run(n_threads, n, softmax_piece, &p)
@@ -620,7 +611,7 @@ def add_left_out(const float[:, ::1] G not None, const double[::1] weight not No
     t.leaf, t.key, t.share, t.row, t.number = &of_row[0], key, share, &row[0], &number[0]
     t.alone, t.outside = &alone[0, 0], &outside[0, 0]
     with nogil:
-        run(n_threads if n * t.width > FEW_NUMBERS else 1, (n + FEW_ROWS - 1) // FEW_ROWS, left_out_piece, &t)
+        run(threads_for(n_threads, n * t.width, FEW_NUMBERS), pieces_of(n, FEW_ROWS), left_out_piece, &t)
 
 
 cdef void left_out_piece(void *what, int64_t piece, int thread) noexcept nogil:

@@ -14,7 +14,7 @@ import pymcboost
 from pymcboost._kernels import exact
 
 SOURCE = Path(__file__).resolve().parents[1] / "c" / "pool.c"
-KERNELS = Path(pymcboost.__file__).parent / "_kernels"
+KERNELS = SOURCE.parents[2] / "pymcboost" / "_kernels"
 COMMAND = [
     "gcc",
     "-std=gnu11",
