@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -32,10 +33,12 @@ def work(task):
         replace(spec, rounds=2), np.ascontiguousarray(X[few]), codes[few], n_classes=n_classes
     )
     timing = Timing()
-    timing.run(lambda: peers.fit(spec, X, codes, n_classes=n_classes))
+    for _ in range(task.get("fits", 1)):
+        timing.run(lambda: peers.fit(spec, X, codes, n_classes=n_classes))
     model = timing.value
     measured = {
         **timing.taken,
+        "median": timing.median,
         "peak_MB": memory_mb()[1],
         "rounds": model.rounds,
         "trees": model.trees,
@@ -100,6 +103,16 @@ def run_process(task, module="bench.process", seconds=None, prefix=()):
         lines = errors.strip().splitlines() or [f"exit code {process.returncode}"]
         raise RuntimeError("\n".join(lines[-20:]) if prefix else lines[-1])
     return json.loads(output.splitlines()[-1])
+
+
+def side_by_side(folder, spec, n, fits=3):
+    """Seconds of a fit while n processes make the same fit, each with threads of its own.
+
+    The median of the fits of a process, as the first and the last of them may have less company.
+    """
+    task = {"folder": str(folder), "spec": asdict(spec), "errors": False, "fits": fits}
+    with ThreadPoolExecutor(n) as callers:
+        return [measured["median"] for measured in callers.map(run_process, [task] * n)]
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 Each fit runs in a process of its own and takes turns with the others. A busy process is a loop in Python; there are
 three for each CPU. What counts there is how long several threads take against one under the same load, and their CPU
-time.
+time. What the machine itself allows is told by as many processes at a time as there are threads, each with one thread.
 """
 
 import contextlib
@@ -13,9 +13,10 @@ import tempfile
 from dataclasses import dataclass
 
 from shared.datasets import load_for_trees
+from shared.measure import Timing
 from shared.peers import PEERS, Spec
 
-from bench.process import Field, race_processes, save_arrays
+from bench.process import Field, race_processes, save_arrays, side_by_side
 from bench.report import Report, benchmark
 
 # Set, rows that are taken, and rounds: of our vector trees; class-wise trees and other libraries have a third.
@@ -113,6 +114,21 @@ def judge(task, load, pairs, report):
             report.target(f"{what}, {name}: gain", one.best / several.best, bound)
 
 
+def measure_limit(task, folder, one, options, report):
+    """How much more a machine does with several threads: as many processes at a time, of one thread each.
+
+    They share caches and memory as threads do, but wait for nobody.
+    """
+    threads = max(options.threads) if max(options.threads) > 1 else os.cpu_count() or 1
+    spec = task.specs(1, ())["VectorTreeBoost"]
+    turns = range(options.size(1, options.repeat))
+    timing = Timing([max(side_by_side(folder, spec, threads)) for _ in turns])
+    what = f"{task.name}, {task.rows:,} rows, VectorTreeBoost, {threads} processes side by side"
+    report.rows.append(
+        timing.row(what, one_thread=one.median) | {"gain": threads * one.best / timing.best}
+    )
+
+
 @benchmark("threads")
 def bench_threads(options):
     """Several threads against one, on an idle machine and beside busy processes: ours, and other libraries."""
@@ -131,11 +147,10 @@ def bench_threads(options):
         with tempfile.TemporaryDirectory() as folder:
             save_arrays(folder, X[:rows], y[:rows], X[:100], y[:100])
             for load in (0, n_busy) if position < BUSY_SETS else (0,):
-                judge(
-                    task,
-                    load,
-                    measure(task, folder, load, options=options, field=field, report=report),
-                    report=report,
-                )
+                pairs = measure(task, folder, load, options=options, field=field, report=report)
+                judge(task, load, pairs, report=report)
+                if not load:
+                    one, _ = pairs["VectorTreeBoost"]
+                    measure_limit(task, folder, one, options=options, report=report)
     field.tell(report)
     return report
