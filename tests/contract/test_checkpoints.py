@@ -92,7 +92,7 @@ def whole(cls, rounds, options):
 
 @pytest.mark.parametrize("every", [0, 1000])
 @pytest.mark.parametrize(("cls", "options"), TRAININGS)
-@pytest.mark.part(17)
+@pytest.mark.part(29)
 def test_same_as_without_a_stop(cls, options, every, tmp_path, monkeypatch):
     if cls(**options)._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 4)
@@ -314,7 +314,7 @@ def test_validation_set_of_ones_own(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["abc-mart", "vector-tree", "multiboost"])
 @pytest.mark.parametrize("random_state", [3, None])
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path, monkeypatch):
     cls = get_class(name)
     X, y = some_data()
@@ -557,7 +557,7 @@ def refused(path, cls=VectorTreeBoostClassifier):
 
 
 def test_a_checkpoint_takes_no_more_memory_than_its_file(tmp_path):
-    """An archive in it of 250 kB that unpacks to 256 MB is neither unpacked nor taken."""
+    """An archive in it of 60 kB that unpacks to 64 MB is neither unpacked nor taken."""
     path = tmp_path / "m"
     Checkpoint(path, 0).fit(VectorTreeBoostClassifier(n_estimators=3, random_state=0), *some_data())
 
@@ -565,12 +565,12 @@ def test_a_checkpoint_takes_no_more_memory_than_its_file(tmp_path):
         known = io.BytesIO(base64.b64decode(meta["state"])) if "state" in meta else None
         arrays = {} if known is None else dict(np.load(known))
         packed = io.BytesIO()
-        np.savez_compressed(packed, **arrays, zeros=np.zeros(1 << 25))
+        np.savez_compressed(packed, **arrays, zeros=np.zeros(1 << 23))
         meta["state"] = base64.b64encode(packed.getvalue()).decode()
 
     forged(path, add_archive)
     size = path.stat().st_size
-    assert size < 500_000
+    assert size < 200_000
     tracemalloc.start()
     try:
         refused(path)
@@ -713,7 +713,7 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
         monkeypatch.setattr(cls.booster, "restart_every", 8)
     seed = time.time_ns()
     rng = np.random.default_rng(seed)
-    X, y = some_data(m=2000, d=10)
+    X, y = some_data(m=1200, d=10)
     uninterrupted_bytes = cls(n_estimators=48, random_state=0).fit(X, y).model_.to_bytes()
     rounds = [0]
     killed = 0

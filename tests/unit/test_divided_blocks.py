@@ -80,7 +80,7 @@ def test_bins_of_a_sample_do_not_depend_on_the_division(cls, monkeypatch):
         )
 
     expected = task(Alone(), [np.arange(n)])
-    random = np.split(np.random.default_rng(0).permutation(n), [100, 4000])
+    random = np.split(np.random.default_rng(0).permutation(n), [100, 2000])
     for parts in (np.array_split(np.arange(n), 2), random, [np.arange(n), np.arange(0)]):
         assert set(run(len(parts), lambda workers, parts=parts: task(workers, parts))) == {expected}
 

@@ -93,7 +93,7 @@ def test_stumps_go_on_with_other_workers(loss, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(7)
 def test_killed_and_resumed_with_other_workers(cls, rank, tmp_path):
     X, y = rows(400)
     path = tmp_path / "m.part"

@@ -361,7 +361,7 @@ BY_CLASS = [
     "scoring", [*BY_CLASS, make_scorer(sklearn.metrics.log_loss, response_method="predict_proba")]
 )
 @pytest.mark.parametrize("how", ["X_val", "split", "folds", "two classes"])
-@pytest.mark.part(4)
+@pytest.mark.part(7)
 def test_scorers_measure_rows_that_lack_a_class(scoring, how):
     """A class of one row, which is in no part that is held out of the training, or in one of the folds."""
     rng = np.random.default_rng(0)

@@ -105,7 +105,7 @@ def test_error_in_one_process_is_an_error_in_all(trouble, told):
 @pytest.mark.parametrize(
     "cls", [VectorTreeBoostClassifier, ABCLogitBoostClassifier, MCBoostClassifier]
 )
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 def test_interrupt_within_a_tree_ends_all(cls):
     completed = mpiexec(2, str(PROGRAM), "interrupt-tree", cls.__name__)
     first, second = sorted(completed.stdout.splitlines())
@@ -368,8 +368,8 @@ def test_nothing_waits_while_the_model_is_written(tmp_path):
     """The others have ended before: a pipe may have a late reader."""
     script = (
         "import sys, time\nfrom pymcboost.cli import train\nfrom pymcboost.comm import mpi\n"
-        "mpi.MPIWorkers.__init__.__defaults__ = (1.5,)\nsave = train.save_anywhere\n"
-        "train.save_anywhere = lambda *given: time.sleep(2) or save(*given)\n"
+        "mpi.MPIWorkers.__init__.__defaults__ = (1.0,)\nsave = train.save_anywhere\n"
+        "train.save_anywhere = lambda *given: time.sleep(1.3) or save(*given)\n"
     )
     options = trained(parted(tmp_path, ROWS, ROWS), tmp_path / "m.mcb", "-n", "3", "--mpi")[2:]
     completed = mpiexec(2, "-c", script + "sys.exit(train.main())", *options)
