@@ -609,6 +609,7 @@ def test_the_scale_of_weights_makes_no_level_rare(name, weak_learner):
 
 
 @pytest.mark.parametrize("name", TAKERS)
+@pytest.mark.part(2)
 def test_resumed_trainings_on_categories(name, tmp_path, monkeypatch):
     X, y = frame()
     options = {"categorical_features": WANTED, "random_state": 0, "min_samples_category": 2}

@@ -94,7 +94,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_options(cls, name):
     X, y = rows(8200)
     X[: len(X) // 2, 5] = np.nan
@@ -111,7 +111,7 @@ def test_options(cls, name):
     ("K", "params"), [(2, {}), (20, {}), (20, {"n_candidates": 2, "gap": 1, "warmup_rounds": 1})]
 )
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 def test_numbers_of_classes(cls, K, params):
     X, y = rows(2500)
     params = params if cls in BASED else {}
@@ -376,7 +376,7 @@ def wide_rows(how, m=8200):
 @pytest.mark.parametrize("how", WIDE)
 @pytest.mark.parametrize("size", [2, 3, 8])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(13)
+@pytest.mark.part(19)
 def test_shares_of_the_features_do_not_change_the_model(cls, size, how, monkeypatch):
     """Eight workers have fewer tiles in a tree than workers."""
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)

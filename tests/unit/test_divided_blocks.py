@@ -24,7 +24,7 @@ def model_of(cls):
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
 @pytest.mark.parametrize("n", [300, 9000])
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_bytes_are_those_of_one_worker_with_all_rows_in_memory(cls, n):
     X, y, weight = made(n)
     expected = file_of(model_of(cls).fit(X, y, weight, comm=Alone()))

@@ -80,7 +80,7 @@ def exact_scores(ensemble, X, begin):
 
 @pytest.mark.parametrize("k", [2, 3, 11])
 @pytest.mark.parametrize("scale", [1.0, 1e-30, 1e5, 3e38])
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 def test_certified_labels_are_those_of_all_learners(k, scale):
     X = random_rows(150, 5, seed=k)
     exits = 0

@@ -112,6 +112,7 @@ def test_all_others_refuse(name):
 
 
 @pytest.mark.parametrize("cls", CLASS_WISE)
+@pytest.mark.part(3)
 def test_class_wise_trees(cls):
     X, y = sparse_rows()
     check_workers_agree(X, y, divisions(y, 3, "random"), cls=cls)
