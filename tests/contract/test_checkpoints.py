@@ -364,9 +364,10 @@ def test_rounds_found_by_cross_validation_are_kept(name, random_state, tmp_path,
 def test_a_checkpoint_with_more_rounds_than_are_found_is_refused(tmp_path):
     cls = get_class("vector-tree")
     X, y = some_data()
-    Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=90, random_state=3), X, y)
-    with pytest.raises(ValueError, match=r"the checkpoint has 9\d rounds, more than the \d+ that"):
-        Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators="auto", random_state=3), X, y)
+    params = {"random_state": 3, "learning_rate": 0.5, "n_iter_no_change": 2, "calibrate": None}
+    Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators=40, **params), X, y)
+    with pytest.raises(ValueError, match=r"the checkpoint has 40 rounds, more than the \d+ that"):
+        Checkpoint(tmp_path / "m", 0).fit(cls(n_estimators="auto", **params), X, y)
 
 
 @pytest.fixture
@@ -710,22 +711,22 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
     cls = get_class(name)
     path = tmp_path / "m.part"
     if cls()._booster().restart_every:
-        monkeypatch.setattr(cls.booster, "restart_every", 8)
+        monkeypatch.setattr(cls.booster, "restart_every", 4)
     seed = time.time_ns()
     rng = np.random.default_rng(seed)
     X, y = some_data(m=1200, d=10)
-    uninterrupted_bytes = cls(n_estimators=48, random_state=0).fit(X, y).model_.to_bytes()
+    uninterrupted_bytes = cls(n_estimators=24, random_state=0).fit(X, y).model_.to_bytes()
     rounds = [0]
     killed = 0
-    longest = 0.15
-    while rounds[-1] < 40 or not killed:
-        if rounds[-1] >= 40:  # done before it could be killed: anew, with less time
+    longest = 0.1
+    while rounds[-1] < 20 or not killed:
+        if rounds[-1] >= 20:  # done before it could be killed: anew, with less time
             path.unlink()
             rounds = [0]
             longest = longest / 2
         child = os.fork()
         if not child:
-            Checkpoint(path, 0).fit(cls(n_estimators=48, random_state=0), X, y)
+            Checkpoint(path, 0).fit(cls(n_estimators=24, random_state=0), X, y)
             os._exit(0)
         time.sleep(rng.uniform(longest / 15, longest))
         os.kill(child, signal.SIGKILL)
@@ -737,7 +738,7 @@ def test_killed_again_and_again(name, tmp_path, monkeypatch):
     assert rounds == sorted(rounds), f"seed {seed}"
     checkpoint = Checkpoint(path)
     assert (
-        checkpoint.fit(cls(n_estimators=48, random_state=0), X, y).model_.to_bytes()
+        checkpoint.fit(cls(n_estimators=24, random_state=0), X, y).model_.to_bytes()
         == uninterrupted_bytes
     ), f"seed {seed}"
     assert checkpoint.resumed == rounds[-1]

@@ -95,6 +95,7 @@ def test_same_bytes_for_any_number_of_threads(algorithm, monkeypatch):
     assert models[0] == models[1] == models[2]
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_same_bytes_for_every_form_of_X(algorithm):
     X, y = some_data(K=3)
@@ -142,7 +143,7 @@ def test_small_sparse_and_dense_data_give_the_same_bytes(algorithm):
 @pytest.mark.parametrize(
     "labels", [np.array([3, 7, 11]), np.array(["ape", "bee", "cat"]), np.array([-1.0, 0.0, 2.0])]
 )
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.families
 def test_labels(algorithm, labels, tmp_path):
     X, y = some_data(K=3)
@@ -240,6 +241,7 @@ def test_missing_values(algorithm):
 
 @of_ensembles
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_the_order_of_the_rows_does_not_matter(algorithm, weighted):
     """Sums that choose a split, a coefficient or a leaf are sums of integers; JointBoost's are rounded in order."""
@@ -261,6 +263,7 @@ def test_the_order_of_the_rows_does_not_matter(algorithm, weighted):
         assert one.to_bytes() == other.to_bytes()
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_infinite_values_are_refused(algorithm):
     X, y = some_data()
@@ -336,7 +339,7 @@ def test_warm_start_does_not_mix_losses(name):
 
 @pytest.mark.families
 def test_early_stopping(algorithm):
-    X, y = some_data(m=600, seed=3)
+    X, y = some_data(m=400, seed=3)
     X_val, y_val = some_data(m=300, seed=4)
     by_error = {"early_stopping": True, "scoring": "error", "n_iter_no_change": 10}
     model = algorithm(n_estimators=400, random_state=0, **by_error).fit(X, y)
@@ -359,6 +362,7 @@ def test_early_stopping(algorithm):
         model.fit(X, y, X_val=X_val)
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_metrics_of_weighted_and_named_validation_sets(algorithm):
     X, y = some_data(m=500, seed=3)
@@ -396,6 +400,7 @@ def test_metrics_of_weighted_and_named_validation_sets(algorithm):
     np.testing.assert_array_equal(plain.decision_function(X), model.decision_function(X))
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_rows_split_off_carry_their_weights(algorithm):
     X, y = some_data(m=400, seed=3)
@@ -600,6 +605,7 @@ def test_bad_validation_sets_are_refused_by_name(name, given, message):
         )
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_interrupt_keeps_the_rounds_done(algorithm, monkeypatch):
     X, y = some_data()
@@ -648,6 +654,7 @@ def test_interrupt_inside_a_round_keeps_whole_rounds(algorithm, monkeypatch):
     np.testing.assert_array_equal(model.model_.raw_scores(X), same.model_.raw_scores(X))
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_pickle_clone_pipeline_grid(algorithm):
     X, y = load_wine(return_X_y=True)
@@ -660,6 +667,7 @@ def test_pickle_clone_pipeline_grid(algorithm):
     assert search.best_score_ > 0.8
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_pandas(algorithm):
     pandas = pytest.importorskip("pandas")
@@ -701,6 +709,7 @@ def test_class_weight(algorithm):
     assert (balanced == 1).sum() > 1.5 * (plain == 1).sum()
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_saved_parameters_change_the_model(algorithm):
     X, y = some_data()
@@ -719,6 +728,7 @@ def test_too_little_memory_is_refused_before_it_is_taken(algorithm, monkeypatch)
         algorithm(n_estimators=2).fit(X, y)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_a_failed_fit_keeps_the_old_model(algorithm, monkeypatch):
     X, y = some_data()
@@ -734,6 +744,7 @@ def test_a_failed_fit_keeps_the_old_model(algorithm, monkeypatch):
     assert model.model_.to_bytes() == before
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_a_refused_fit_changes_nothing(algorithm):
     X, y = some_data()
@@ -750,6 +761,7 @@ def test_a_refused_fit_changes_nothing(algorithm):
         assert list(model.classes_) == [0, 1, 2, 3]
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_the_rows_go_when_a_fit_ends(algorithm):
     X, y = load_iris(return_X_y=True)
@@ -768,6 +780,7 @@ def test_the_rows_go_when_a_fit_ends(algorithm):
 @pytest.mark.parametrize(
     "damage", [("indices", 3, 99), ("indices", 3, -7), ("indptr", 5, 10**6), ("indptr", 5, -10)]
 )
+@pytest.mark.part(5)
 @pytest.mark.families
 def test_damaged_sparse_matrices_are_refused(algorithm, damage):
     X, y = some_data()
@@ -850,6 +863,7 @@ def test_weights_that_overflow_are_refused(algorithm):
 
 @of_ensembles
 @pytest.mark.parametrize("value", [-1, None, float("nan"), float("inf"), "a"])
+@pytest.mark.part(5)
 @pytest.mark.families
 def test_bad_class_weights_are_refused_by_class(algorithm, value):
     X, y = some_data()
@@ -858,6 +872,7 @@ def test_bad_class_weights_are_refused_by_class(algorithm, value):
 
 
 @of_ensembles
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_class_weight_may_be_a_dict_says_the_message(algorithm):
     X, y = some_data()
@@ -904,6 +919,7 @@ def test_why_there_are_no_probabilities_is_in_the_message(name):
             estimator.predict_proba(X)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_validation_labels_of_another_kind_are_refused(algorithm):
     X, y = some_data()
@@ -914,6 +930,7 @@ def test_validation_labels_of_another_kind_are_refused(algorithm):
             algorithm(n_estimators=2).fit(X, y, X_val=X, y_val=y_val)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_lone_rows_stay_in_the_training_part(algorithm):
     X, y = some_data(m=60)
@@ -926,6 +943,7 @@ def test_lone_rows_stay_in_the_training_part(algorithm):
         algorithm(early_stopping=True, validation_fraction=1e-9).fit(X, y)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_constant_model_warns(algorithm):
     with pytest.warns(UserWarning, match="the model is constant"):
@@ -950,6 +968,7 @@ def test_constant_models_have_the_shares_of_the_classes(algorithm):
         )
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_absurd_thread_counts_are_bounded(algorithm):
     X, y = some_data()
@@ -997,7 +1016,7 @@ def test_forked_children_do_not_hang(forked, name):
         (np.array([1, 2, 3, 2**63], dtype=np.uint64), "label"),
     ],
 )
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 @pytest.mark.families
 def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(
     algorithm, labels, message, monkeypatch
@@ -1011,7 +1030,7 @@ def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(
 @pytest.mark.parametrize(
     "names", [["a", "b\ud800", "c", "d", "e"], ["a", "b" * (17 << 20), "c", "d", "e"]]
 )
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 @pytest.mark.families
 def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(
     algorithm, names, monkeypatch
@@ -1025,6 +1044,7 @@ def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(
         )
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_numpy_scalars_are_parameters_like_any_other(algorithm):
     X, y = some_data()
@@ -1043,6 +1063,7 @@ def test_numpy_scalars_are_parameters_like_any_other(algorithm):
     assert one.model_.to_bytes() == other.model_.to_bytes()
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_unfitted_estimators_say_so(algorithm):
     X, _ = some_data()
@@ -1051,6 +1072,7 @@ def test_unfitted_estimators_say_so(algorithm):
             getattr(algorithm(), method)(X)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_pickles_of_other_versions_warn(algorithm):
     X, y = some_data()
@@ -1067,6 +1089,7 @@ def test_pickles_of_other_versions_warn(algorithm):
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_validation_features_beyond_float32_are_refused(algorithm):
     X, y = some_data()
@@ -1076,12 +1099,14 @@ def test_validation_features_beyond_float32_are_refused(algorithm):
         algorithm(n_estimators=2).fit(X, y, X_val=X_val, y_val=y)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_parameters_go_by_keyword_only(algorithm):
     with pytest.raises(TypeError):
         algorithm(5)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_callbacks_of_the_user(algorithm):
     X, y = some_data()

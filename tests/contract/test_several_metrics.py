@@ -218,7 +218,8 @@ def test_the_first_metric_finds_the_rounds_and_folds_have_the_curves_of_all(cali
 @pytest.mark.part(3)
 def test_a_checkpoint_gives_the_history_of_a_training_without_a_stop(rounds, scoring, tmp_path):
     def model(scoring=scoring):
-        how = {"early_stopping": True} if rounds == 12 else {"n_iter_no_change": 2}
+        how = {"early_stopping": True} if rounds == 12 else {"n_iter_no_change": 2, "cv": 2}
+        how |= {"max_leaf_nodes": 4, "learning_rate": 0.3}
         return MartClassifier(n_estimators=rounds, scoring=scoring, random_state=3, **how)
 
     class Stops:
@@ -307,6 +308,8 @@ def test_workers_have_the_history_of_one(monkeypatch):
         "cv": 2,
         "random_state": 0,
         "calibrate": None,
+        "max_leaf_nodes": 4,
+        "learning_rate": 0.5,
     }
 
     def fit(workers, scoring=THREE):

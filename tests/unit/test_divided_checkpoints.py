@@ -153,7 +153,7 @@ def test_early_stopping_and_calibration_go_on(tmp_path):
         "early_stopping": True,
         "n_iter_no_change": 3,
         "calibrate": "temperature",
-        "n_estimators": 40,
+        "n_estimators": 15,
     }
     held = {"X_val": X[400:], "y_val": y[400:]}
     X = X[:400]
@@ -175,7 +175,7 @@ def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
     options = {
         "early_stopping": True,
         "n_iter_no_change": 3,
-        "n_estimators": 40,
+        "n_estimators": 15,
         "random_state": 0,
         "subsample": 0.5,
     }

@@ -37,7 +37,7 @@ PATHS = {
     "plain": {"calibrate": None},
     "temperature": {"calibrate": "temperature"},
     "early stopping": {"early_stopping": True},
-    "rounds of folds": {"n_estimators": "auto", "cv": 2},
+    "rounds of folds": {"n_estimators": "auto", "cv": 2, "n_iter_no_change": 2},
     "weights of classes": {"class_weight": "balanced"},
     "priors": {"class_weight": "balanced", "restore_priors": True},
 }
