@@ -236,7 +236,7 @@ def test_a_training_that_has_converged_stays_so(name, options, tmp_path):
 @pytest.mark.parametrize(
     "name", [name for name in sorted(REGISTRY) if get_class(name).booster.resumable]
 )
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_a_training_that_has_ended_stays_so(name, weak_learner, tmp_path):
     """On rows without mistakes: the same with a checkpoint that is run again, and with a repeated warm start."""
     cls = get_class(name)

@@ -337,6 +337,7 @@ def test_warm_start_does_not_mix_losses(name):
         model.set_params(n_estimators=8, loss="log").fit(X, y)
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_early_stopping(algorithm):
     X, y = some_data(m=400, seed=3)
@@ -425,6 +426,7 @@ def test_rows_split_off_carry_their_weights(algorithm):
         assert w_held is None
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_rounds_by_cross_validation(algorithm, monkeypatch):
     X, y = some_data(m=150)
@@ -679,6 +681,7 @@ def test_pandas(algorithm):
     assert model.predict(frame[:1])[0] == "x"
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_feature_importances(algorithm):
     rng = np.random.default_rng(0)
@@ -694,6 +697,7 @@ def test_feature_importances(algorithm):
 
 
 @of_ensembles
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_class_weight(algorithm):
     rng = np.random.default_rng(0)
@@ -832,6 +836,7 @@ def test_the_scale_of_unequal_weights_does_not_matter(algorithm, sum_of_all):
 
 
 @of_ensembles
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_balanced_weights_count_no_rows_of_weight_0(algorithm):
     X, y = some_data(m=160)

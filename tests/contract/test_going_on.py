@@ -45,6 +45,7 @@ CAN = [name for name in ALGORITHMS if can(name)]
 
 
 @pytest.mark.parametrize("name", CAN)
+@pytest.mark.part(2)
 @pytest.mark.families("name")
 def test_rounds_are_added_for_new_rows(name, tmp_path):
     cls = ALGORITHMS[name]

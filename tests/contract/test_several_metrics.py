@@ -58,6 +58,7 @@ def same_history(one, other):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.part(2)
 @pytest.mark.families("name")
 def test_each_metric_has_the_values_that_it_has_alone_and_the_first_decides(name):
     cls = ALGORITHMS[name]
@@ -193,6 +194,7 @@ def test_metrics_share_one_softmax(monkeypatch):
 @pytest.mark.parametrize("calibrate", [None, "temperature"])
 def test_the_first_metric_finds_the_rounds_and_folds_have_the_curves_of_all(calibrate):
     how = {"n_estimators": "auto", "n_iter_no_change": 3, "random_state": 0, "calibrate": calibrate}
+    how["max_leaf_nodes"] = 4
     model = MartClassifier(**how, scoring=THREE).fit(X, Y)
     alone = [MartClassifier(**how, scoring=name).fit(X, Y) for name in THREE]
     cv_results = model.cv_results_

@@ -124,7 +124,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options(name):
-    X, y = rows(800)
+    X, y = rows(500)
     if name == "logistic":
         y = np.stack([y & 1, y >> 1, np.nan_to_num(X[:, 2]) > 0], axis=1).astype(int)
     check_workers_agree(
@@ -252,7 +252,7 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
 @pytest.mark.parametrize(
     "how", ["plain", "categories", "costs", "many classes", "bundles", "categories of many classes"]
 )
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 def test_shares_of_the_features_do_not_change_the_model(how, size, monkeypatch):
     """Equal columns are a tie, also where two workers scan them."""
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
@@ -468,6 +468,7 @@ def test_a_training_that_one_worker_ends_before_it_begins_ends_in_all():
 @pytest.mark.parametrize(
     "cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier]
 )
+@pytest.mark.part(5)
 def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
     """Each worker has the numbers of one, or those of some rows that are drawn, the same however they are divided."""
     monkeypatch.setattr(divided_folds, "MOST_HELD", most)
