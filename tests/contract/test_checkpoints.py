@@ -441,6 +441,7 @@ NONE_OR_DEFAULT = [
 
 @pytest.mark.parametrize("none_first", [False, True])
 @pytest.mark.parametrize(("cls", "name"), NONE_OR_DEFAULT)
+@pytest.mark.part(3)
 def test_none_is_another_value_than_the_default(cls, name, none_first, tmp_path, monkeypatch):
     if cls()._booster().restart_every:
         monkeypatch.setattr(cls.booster, "restart_every", 1)

@@ -166,7 +166,7 @@ def test_a_close_that_fails_keeps_no_other_from_closing(tmp_path):
 @pytest.mark.parametrize("where", ["rows", "start", "new_builder", "prepare", "restart", "model"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @of_configurations
-@pytest.mark.part(5)
+@pytest.mark.part(7)
 def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(
     name, options, where, error, monkeypatch
 ):

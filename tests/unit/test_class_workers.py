@@ -126,7 +126,7 @@ def test_numbers_of_classes(cls, K, params):
 
 @pytest.mark.parametrize("kind", ["with zeros", "huge"])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_weights(cls, kind):
     X, y = rows(2500)
     rng = np.random.default_rng(4)

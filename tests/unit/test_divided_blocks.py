@@ -64,6 +64,7 @@ def test_scores_to_begin_with(cls):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.part(2)
 def test_bins_of_a_sample_do_not_depend_on_the_division(cls, monkeypatch):
     monkeypatch.setattr(blocks, "FEWEST_SAMPLED", 500)
     monkeypatch.setattr(blocks, "MOST_SAMPLED", 1000)

@@ -125,7 +125,7 @@ SETS_OF_TREES = list(sets_of_trees())
 
 
 @pytest.mark.parametrize("number", range(len(SETS_OF_TREES)))
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_trees_equal_the_twin(number):
     make_trees, n_rows = SETS_OF_TREES[number]
     trees = make_trees()
