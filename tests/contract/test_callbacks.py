@@ -241,6 +241,7 @@ def test_a_patience_without_early_stopping_warns():
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.part(2)
 @pytest.mark.families("name")
 def test_curves_of_the_training_rows_are_those_of_the_model(name):
     estimator = get_class(name)(n_estimators=12, random_state=0)

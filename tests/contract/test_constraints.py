@@ -265,7 +265,7 @@ def test_columns_by_name():
     ]
     assert fits[0].raw_scores(frame).tobytes() == fits[1].raw_scores(frame).tobytes()
     model = VectorTreeBoostClassifier(
-        **{**PLAIN, "n_estimators": "auto"}, learning_rate=0.5, **named
+        **{**PLAIN, "n_estimators": "auto"}, n_iter_no_change=2, learning_rate=1.0, **named
     ).fit(frame, y)
     assert model.n_estimators_ > 0
     for wrong, message in (

@@ -2,6 +2,7 @@
 
 import pickle
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -54,7 +55,7 @@ def frame(m=300):
 
 @pytest.mark.parametrize("form", ["dense", "sparse", "weighted"])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 def test_models_are_those_of_arrays(cls, form):
     X, y = rows()
     X = csr_array(X * (np.abs(X) > 1)) if form == "sparse" else X
@@ -168,7 +169,10 @@ def test_a_search(n_jobs):
     X, y = rows()
     grid = {"learning_rate": [0.01, 0.5]}
     how = {"cv": 3, "scoring": "neg_log_loss", "n_jobs": n_jobs, "error_score": "raise"}
-    search = GridSearchCV(quick(calibrate=None), grid, **how).fit(Dataset(X, y), y)
+    with joblib.parallel_config(
+        "multiprocessing"
+    ):  # whose processes start sooner than those of loky
+        search = GridSearchCV(quick(calibrate=None), grid, **how).fit(Dataset(X, y), y)
     assert search.best_params_ == {"learning_rate": 0.5}
     assert bytes_of(search.best_estimator_) == bytes_of(
         quick(calibrate=None, learning_rate=0.5).fit(X, y)

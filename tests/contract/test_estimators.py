@@ -95,14 +95,16 @@ def test_same_bytes_for_any_number_of_threads(algorithm, monkeypatch):
     assert models[0] == models[1] == models[2]
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_same_bytes_for_every_form_of_X(algorithm):
     X, y = some_data(K=3)
     X = X.astype(np.float32).astype(np.float64)
     forms = [X, X.astype(np.float32), np.asfortranarray(X), X[::-1][::-1], X.tolist()]
-    assert len({algorithm(n_estimators=10).fit(form, y).model_.to_bytes() for form in forms}) == 1
+    assert len({algorithm(n_estimators=4).fit(form, y).model_.to_bytes() for form in forms}) == 1
 
 
+@pytest.mark.families
 def test_sparse_and_dense_agree(algorithm):
     X, y = some_data(K=4, m=300, d=20)
     X[np.random.default_rng(0).random(X.shape) < 0.7] = 0
@@ -141,7 +143,7 @@ def test_small_sparse_and_dense_data_give_the_same_bytes(algorithm):
 @pytest.mark.parametrize(
     "labels", [np.array([3, 7, 11]), np.array(["ape", "bee", "cat"]), np.array([-1.0, 0.0, 2.0])]
 )
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 @pytest.mark.families
 def test_labels(algorithm, labels, tmp_path):
     X, y = some_data(K=3)
@@ -201,6 +203,7 @@ def test_stages(algorithm):
 
 
 @of_ensembles
+@pytest.mark.families
 def test_weights_equal_repeats_and_zero_weights_vanish(algorithm):
     rng = np.random.default_rng(1)
     X, y = some_data(m=150)
@@ -225,6 +228,7 @@ def test_weights_equal_repeats_and_zero_weights_vanish(algorithm):
 
 
 @of_ensembles
+@pytest.mark.families
 def test_missing_values(algorithm):
     X, y = some_data(m=400)
     X[np.random.default_rng(2).random(X.shape) < 0.3] = np.nan
@@ -237,6 +241,7 @@ def test_missing_values(algorithm):
 
 @of_ensembles
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_the_order_of_the_rows_does_not_matter(algorithm, weighted):
     """Sums that choose a split, a coefficient or a leaf are sums of integers; JointBoost's are rounded in order."""
@@ -258,6 +263,7 @@ def test_the_order_of_the_rows_does_not_matter(algorithm, weighted):
         assert one.to_bytes() == other.to_bytes()
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_infinite_values_are_refused(algorithm):
     X, y = some_data()
@@ -266,6 +272,7 @@ def test_infinite_values_are_refused(algorithm):
         algorithm(n_estimators=2).fit(X, y)
 
 
+@pytest.mark.families
 def test_warm_start(algorithm):
     X, y = some_data()
     model = algorithm(n_estimators=4, warm_start=True).fit(X, y)
@@ -330,9 +337,10 @@ def test_warm_start_does_not_mix_losses(name):
         model.set_params(n_estimators=8, loss="log").fit(X, y)
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_early_stopping(algorithm):
-    X, y = some_data(m=600, seed=3)
+    X, y = some_data(m=400, seed=3)
     X_val, y_val = some_data(m=300, seed=4)
     by_error = {"early_stopping": True, "scoring": "error", "n_iter_no_change": 10}
     model = algorithm(n_estimators=400, random_state=0, **by_error).fit(X, y)
@@ -355,6 +363,7 @@ def test_early_stopping(algorithm):
         model.fit(X, y, X_val=X_val)
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_metrics_of_weighted_and_named_validation_sets(algorithm):
     X, y = some_data(m=500, seed=3)
@@ -392,6 +401,7 @@ def test_metrics_of_weighted_and_named_validation_sets(algorithm):
     np.testing.assert_array_equal(plain.decision_function(X), model.decision_function(X))
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_rows_split_off_carry_their_weights(algorithm):
     X, y = some_data(m=400, seed=3)
@@ -416,6 +426,7 @@ def test_rows_split_off_carry_their_weights(algorithm):
         assert w_held is None
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_rounds_by_cross_validation(algorithm, monkeypatch):
     X, y = some_data(m=150)
@@ -596,6 +607,7 @@ def test_bad_validation_sets_are_refused_by_name(name, given, message):
         )
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_interrupt_keeps_the_rounds_done(algorithm, monkeypatch):
     X, y = some_data()
@@ -616,6 +628,7 @@ def test_interrupt_keeps_the_rounds_done(algorithm, monkeypatch):
     assert model.predict(X).shape == y.shape
 
 
+@pytest.mark.families
 def test_interrupt_inside_a_round_keeps_whole_rounds(algorithm, monkeypatch):
     """What a round has added to the ensemble, the gains and the history goes again when the round is not finished."""
     X, y = some_data()
@@ -643,6 +656,7 @@ def test_interrupt_inside_a_round_keeps_whole_rounds(algorithm, monkeypatch):
     np.testing.assert_array_equal(model.model_.raw_scores(X), same.model_.raw_scores(X))
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_pickle_clone_pipeline_grid(algorithm):
     X, y = load_wine(return_X_y=True)
@@ -651,10 +665,11 @@ def test_pickle_clone_pipeline_grid(algorithm):
     np.testing.assert_array_equal(restored.decision_function(X), model.decision_function(X))
     assert restored[-1].model_.to_bytes() == model[-1].model_.to_bytes()
     assert not hasattr(clone(model[-1]), "model_")
-    search = GridSearchCV(algorithm(), {"n_estimators": [2, 12]}, cv=3).fit(X, y)
+    search = GridSearchCV(algorithm(), {"n_estimators": [2, 12]}, cv=2).fit(X, y)
     assert search.best_score_ > 0.8
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_pandas(algorithm):
     pandas = pytest.importorskip("pandas")
@@ -666,6 +681,7 @@ def test_pandas(algorithm):
     assert model.predict(frame[:1])[0] == "x"
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_feature_importances(algorithm):
     rng = np.random.default_rng(0)
@@ -681,6 +697,7 @@ def test_feature_importances(algorithm):
 
 
 @of_ensembles
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_class_weight(algorithm):
     rng = np.random.default_rng(0)
@@ -696,6 +713,7 @@ def test_class_weight(algorithm):
     assert (balanced == 1).sum() > 1.5 * (plain == 1).sum()
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_saved_parameters_change_the_model(algorithm):
     X, y = some_data()
@@ -714,6 +732,7 @@ def test_too_little_memory_is_refused_before_it_is_taken(algorithm, monkeypatch)
         algorithm(n_estimators=2).fit(X, y)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_a_failed_fit_keeps_the_old_model(algorithm, monkeypatch):
     X, y = some_data()
@@ -729,6 +748,7 @@ def test_a_failed_fit_keeps_the_old_model(algorithm, monkeypatch):
     assert model.model_.to_bytes() == before
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_a_refused_fit_changes_nothing(algorithm):
     X, y = some_data()
@@ -745,6 +765,7 @@ def test_a_refused_fit_changes_nothing(algorithm):
         assert list(model.classes_) == [0, 1, 2, 3]
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_the_rows_go_when_a_fit_ends(algorithm):
     X, y = load_iris(return_X_y=True)
@@ -763,6 +784,7 @@ def test_the_rows_go_when_a_fit_ends(algorithm):
 @pytest.mark.parametrize(
     "damage", [("indices", 3, 99), ("indices", 3, -7), ("indptr", 5, 10**6), ("indptr", 5, -10)]
 )
+@pytest.mark.part(5)
 @pytest.mark.families
 def test_damaged_sparse_matrices_are_refused(algorithm, damage):
     X, y = some_data()
@@ -789,7 +811,7 @@ unweighted_probabilities = cache(probabilities)
 @of_ensembles
 @pytest.mark.parametrize("scale", [1e-300, 1e-30, 1e-8, 1e8, 1e30, 1e300])
 @pytest.mark.parametrize("m", [200, 12000])
-@pytest.mark.part(5)
+@pytest.mark.part(13)
 @pytest.mark.families
 def test_the_scale_of_the_weights_does_not_matter(algorithm, scale, m):
     np.testing.assert_allclose(
@@ -814,6 +836,7 @@ def test_the_scale_of_unequal_weights_does_not_matter(algorithm, sum_of_all):
 
 
 @of_ensembles
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_balanced_weights_count_no_rows_of_weight_0(algorithm):
     X, y = some_data(m=160)
@@ -845,6 +868,7 @@ def test_weights_that_overflow_are_refused(algorithm):
 
 @of_ensembles
 @pytest.mark.parametrize("value", [-1, None, float("nan"), float("inf"), "a"])
+@pytest.mark.part(5)
 @pytest.mark.families
 def test_bad_class_weights_are_refused_by_class(algorithm, value):
     X, y = some_data()
@@ -853,6 +877,7 @@ def test_bad_class_weights_are_refused_by_class(algorithm, value):
 
 
 @of_ensembles
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_class_weight_may_be_a_dict_says_the_message(algorithm):
     X, y = some_data()
@@ -899,6 +924,7 @@ def test_why_there_are_no_probabilities_is_in_the_message(name):
             estimator.predict_proba(X)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_validation_labels_of_another_kind_are_refused(algorithm):
     X, y = some_data()
@@ -909,6 +935,7 @@ def test_validation_labels_of_another_kind_are_refused(algorithm):
             algorithm(n_estimators=2).fit(X, y, X_val=X, y_val=y_val)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_lone_rows_stay_in_the_training_part(algorithm):
     X, y = some_data(m=60)
@@ -921,6 +948,7 @@ def test_lone_rows_stay_in_the_training_part(algorithm):
         algorithm(early_stopping=True, validation_fraction=1e-9).fit(X, y)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_constant_model_warns(algorithm):
     with pytest.warns(UserWarning, match="the model is constant"):
@@ -945,6 +973,7 @@ def test_constant_models_have_the_shares_of_the_classes(algorithm):
         )
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_absurd_thread_counts_are_bounded(algorithm):
     X, y = some_data()
@@ -958,7 +987,7 @@ def forked():
 import os, numpy as np, pymcboost.threads
 from pymcboost.registry import ALGORITHMS, get_plain_class  # without scikit-learn, which takes a second to load
 pymcboost.threads.SMALL_WORK = 0
-X = np.random.default_rng(0).normal(size=(20000, 5)); y = np.arange(20000) % 3
+X = np.random.default_rng(0).normal(size=(3000, 5)); y = np.arange(3000) % 3
 for name in ALGORITHMS:
     model = get_plain_class(name)(n_estimators=2, n_jobs=2).fit(X, y)
     child = os.fork()
@@ -992,7 +1021,7 @@ def test_forked_children_do_not_hang(forked, name):
         (np.array([1, 2, 3, 2**63], dtype=np.uint64), "label"),
     ],
 )
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 @pytest.mark.families
 def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(
     algorithm, labels, message, monkeypatch
@@ -1006,7 +1035,7 @@ def test_labels_that_no_file_can_hold_are_refused_before_the_first_round(
 @pytest.mark.parametrize(
     "names", [["a", "b\ud800", "c", "d", "e"], ["a", "b" * (17 << 20), "c", "d", "e"]]
 )
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 @pytest.mark.families
 def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(
     algorithm, names, monkeypatch
@@ -1020,6 +1049,7 @@ def test_feature_names_that_no_file_can_hold_are_refused_before_the_first_round(
         )
 
 
+@pytest.mark.part(2)
 @pytest.mark.families
 def test_numpy_scalars_are_parameters_like_any_other(algorithm):
     X, y = some_data()
@@ -1038,6 +1068,7 @@ def test_numpy_scalars_are_parameters_like_any_other(algorithm):
     assert one.model_.to_bytes() == other.model_.to_bytes()
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_unfitted_estimators_say_so(algorithm):
     X, _ = some_data()
@@ -1046,6 +1077,7 @@ def test_unfitted_estimators_say_so(algorithm):
             getattr(algorithm(), method)(X)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_pickles_of_other_versions_warn(algorithm):
     X, y = some_data()
@@ -1062,6 +1094,7 @@ def test_pickles_of_other_versions_warn(algorithm):
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_validation_features_beyond_float32_are_refused(algorithm):
     X, y = some_data()
@@ -1071,12 +1104,14 @@ def test_validation_features_beyond_float32_are_refused(algorithm):
         algorithm(n_estimators=2).fit(X, y, X_val=X_val, y_val=y)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_parameters_go_by_keyword_only(algorithm):
     with pytest.raises(TypeError):
         algorithm(5)
 
 
+@pytest.mark.part(4)
 @pytest.mark.families
 def test_callbacks_of_the_user(algorithm):
     X, y = some_data()

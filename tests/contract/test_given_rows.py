@@ -17,6 +17,7 @@ from pymcboost import (
     registry,
 )
 from pymcboost.comm import Alone
+from pymcboost.hinge import coordinate
 from pymcboost.inspection import importance
 
 rng = np.random.default_rng(0)
@@ -275,7 +276,8 @@ def test_sparse_values_that_are_refused_have_row_and_column(cls, value, form):
 
 @pytest.mark.parametrize("entry", registry.ALGORITHMS.values(), ids=lambda entry: entry.name)
 @pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=pytest.mark.slow), np.float64])
-def test_the_largest_numbers_of_float32_need_no_warning(entry, dtype):
+def test_the_largest_numbers_of_float32_need_no_warning(entry, dtype, monkeypatch):
+    monkeypatch.setattr(coordinate, "MAX_VISITS", 50_000_000)  # all of which hyperplanes take
     cls = registry.load(entry)
     huge = (np.sign(X - X.mean(axis=0)) * np.float32(3.4e38)).astype(dtype)
     huge[0, 0] = 1.0

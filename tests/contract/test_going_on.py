@@ -45,6 +45,7 @@ CAN = [name for name in ALGORITHMS if can(name)]
 
 
 @pytest.mark.parametrize("name", CAN)
+@pytest.mark.part(2)
 @pytest.mark.families("name")
 def test_rounds_are_added_for_new_rows(name, tmp_path):
     cls = ALGORITHMS[name]
@@ -150,9 +151,10 @@ REFITS = [name for name, cls in ALGORITHMS.items() if cls.booster.refits]
 def test_which_algorithms_have_leaves_of_the_loss_alone():
     assert sorted(REFITS) == ["abc-logitboost", "abc-mart", "logitboost", "mart", "vector-tree"]
     others = [cls for name, cls in ALGORITHMS.items() if name not in REFITS]
+    X, y = OLD_X[:100], OLD_Y[:100]
     for cls in others:
         with pytest.raises(ValueError, match=f"{cls.__name__} cannot refit leaves"):
-            cls(n_estimators=2).fit(OLD_X, OLD_Y).refit_leaves(NEW_X, NEW_Y)
+            cls(n_estimators=1).fit(X, y).refit_leaves(X, y)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -172,7 +174,7 @@ def test_the_training_rows_give_the_leaves_of_the_training(name, params, classes
     drawn = (
         {} if name == "vector-tree" else {"subsample": 1.0}
     )  # whose leaf vectors are those of all rows
-    model = ALGORITHMS[name](n_estimators=12, calibrate=None, **drawn, **params)
+    model = ALGORITHMS[name](n_estimators=5, calibrate=None, **drawn, **params)
     model.fit(OLD_X, labels, sample_weight=weight)
     before = model.model_
     assert model.refit_leaves(OLD_X, labels, 0.0, sample_weight=weight) is model

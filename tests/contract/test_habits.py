@@ -335,7 +335,11 @@ def test_arguments_go_through_searches_and_pipelines(routing):
 def test_groups_go_to_the_splitter_and_to_the_estimator(routing):
     groups = np.arange(len(y)) // 10
     estimator = VectorTreeBoostClassifier(
-        n_estimators="auto", cv=GroupKFold(2), n_iter_no_change=2, max_leaf_nodes=2
+        n_estimators="auto",
+        cv=GroupKFold(2),
+        n_iter_no_change=1,
+        max_leaf_nodes=2,
+        learning_rate=1.0,
     )
     estimator.set_fit_request(groups=True)
     scored = cross_validate(

@@ -225,6 +225,7 @@ def test_validation_sets_begin_at_theirs(name):
 
 
 @pytest.mark.parametrize("name", TAKERS)
+@pytest.mark.part(2)
 def test_rows_that_a_training_holds_out_itself_begin_at_theirs(name):
     """With scores that tell everything, nothing can be learnt: early stopping, folds and temperature must see it."""
     X, y, noise = rows()
@@ -296,8 +297,8 @@ class Watch:
 def test_scores_to_go_on_from_have_the_same_bits(name):
     X, y, scores = rows()
     watch = Watch()
-    made(name, n_estimators=25).fit(X, y, init_score=scores, callbacks=[watch])
-    assert watch.n_rounds == 25
+    made(name, n_estimators=12).fit(X, y, init_score=scores, callbacks=[watch])
+    assert watch.n_rounds == 12
 
 
 @pytest.mark.parametrize("name", [*TAKERS[:4], "labels", "narrow"])
@@ -486,7 +487,7 @@ WAYS = {"calibrate": "temperature"}, {"early_stopping": True}, {"scoring": "erro
 
 @pytest.mark.parametrize("params", WAYS, ids=str)
 @pytest.mark.parametrize("name", TAKERS)
-@pytest.mark.part(4)
+@pytest.mark.part(7)
 def test_workers_have_those_of_their_rows(name, params):
     X, y, scores = rows(600)
     X_val, y_val, scores_val = rows(120, seed=1)

@@ -16,14 +16,14 @@ import pymcboost.callbacks
 from pymcboost.hinge import coordinate
 
 CONFIGURATIONS = [
-    ("MCBoostClassifier", {}),
     ("MCBoostClassifier", {"loss": "log", "weak_learner": "tree"}),
-    ("ABCLogitBoostClassifier", {"subsample": 0.7}),
+    ("MCBoostClassifier", {}),
     ("VectorTreeBoostClassifier", {"early_stopping": True}),
-    ("MultiBoostClassifier", {}),
+    ("ABCLogitBoostClassifier", {"subsample": 0.7}),
     ("MultiBoostCWClassifier", {"max_passes": 1}),
-    ("HingeBoostOCClassifier", {}),
+    ("MultiBoostClassifier", {}),
     ("HingeBoostOCClassifier", {"kernel": "rbf", "scale": True}),
+    ("HingeBoostOCClassifier", {}),
     ("SAMMEClassifier", {"weak_learner": "tree"}),
     ("AdaBoostMOClassifier", {"early_stopping": True}),
 ]
@@ -83,6 +83,7 @@ def interrupted_at(n, call):
 
 @of_configurations
 @pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.part(2)
 @pytest.mark.filterwarnings("ignore")
 def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
     name, options, first, monkeypatch
@@ -90,16 +91,16 @@ def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
     monkeypatch.setattr("pymcboost.threads.FRESH", -1)  # every fit calls the same functions
     X, y = some_data(m=80)
     old_X, old_y = some_data(m=80, seed=2)
-    model = new(name, n_estimators=4, **options).fit(old_X, old_y)
+    model = new(name, n_estimators=3, **options).fit(old_X, old_y)
     before, kept = state_of(model), pickle.dumps(vars(model))
     model.fit(X, y)  # what is computed once is computed
     many = interrupted_at(None, lambda: model.fit(X, y))
     whole = [
         new(name, **{**options, "n_estimators": n, "early_stopping": False}).fit(X, y)
-        for n in range(1, 5)
+        for n in range(1, 4)
     ]
     seen = set()
-    step = max(2, many // (60 if first else 50))  # the shortest rounds make a 45th of the calls
+    step = max(2, many // (60 if first else 38))  # the shortest rounds make a 35th of the calls
     for n in sorted({*range(1 + first * step // 2, many + 1, step), *range(many - 3, many + 1)}):
         vars(model).clear()
         vars(model).update(pickle.loads(kept))
@@ -125,7 +126,7 @@ def test_ctrl_c_in_any_function_of_a_refit_leaves_the_old_model_or_whole_rounds(
 @pytest.mark.filterwarnings("ignore")
 def test_ctrl_c_in_a_refit_leaves_the_scale_and_the_kernel_of_the_old_model():
     """A warm start after it goes on from the old rounds, with the numbers that these have been trained with."""
-    X, y = some_data(m=200)
+    X, y = some_data(m=100)
     words = {"kernel": "rbf", "scale": True, "C": 10.0}
     old = new("HingeBoostOCClassifier", n_estimators=3, **words).fit(X, y)
     kept, copies = pickle.dumps(old), [pickle.loads(pickle.dumps(old)) for _ in range(2)]
@@ -133,7 +134,7 @@ def test_ctrl_c_in_a_refit_leaves_the_scale_and_the_kernel_of_the_old_model():
         copies[0].set_params(n_estimators=6, warm_start=True).fit(X, y).model_.to_bytes()
     )
     many, found = interrupted_at(None, lambda: copies[1].fit(1000 * X, y)), []
-    for n in range(1, many, max(1, many // 25)):
+    for n in range(1, many, max(1, many // 16)):
         model = pickle.loads(kept)
         with contextlib.suppress(KeyboardInterrupt):
             interrupted_at(n, lambda model=model: model.fit(1000 * X, y))
@@ -165,7 +166,7 @@ def test_a_close_that_fails_keeps_no_other_from_closing(tmp_path):
 @pytest.mark.parametrize("where", ["rows", "start", "new_builder", "prepare", "restart", "model"])
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])
 @of_configurations
-@pytest.mark.part(5)
+@pytest.mark.part(7)
 def test_a_refit_that_is_stopped_while_it_prepares_changes_nothing(
     name, options, where, error, monkeypatch
 ):
@@ -255,6 +256,7 @@ def interrupted_fits(name, options, times, rng):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs interval timers")
 @pytest.mark.parametrize("times", [4, pytest.param(50, marks=pytest.mark.slow)])
 @of_configurations
+@pytest.mark.part(4)
 @pytest.mark.filterwarnings("ignore")
 def test_signals_at_random_moments(name, options, times):
     hit, _ = interrupted_fits(name, options, times, rng=np.random.default_rng(times))
@@ -285,7 +287,7 @@ def test_ctrl_c_ends_a_solve_that_does_not_converge(solver, monkeypatch):
 
     handler = signal.signal(signal.SIGVTALRM, hear)
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0.1, 0.1)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.03, 0.03)
         with pytest.raises(KeyboardInterrupt):
             machine.solve(sign, d, 1e9, 1e-12)
     finally:
@@ -341,7 +343,7 @@ C = 0
 whole = fit(400).model_.to_bytes()  # what is imported is imported
 svmdual.libsvm_train = watched
 C = 1e6
-one = fit(300)
+one = fit(200)
 C = 0
 assert fit(400).model_.to_bytes() == whole, "while another solve goes on"
 del one

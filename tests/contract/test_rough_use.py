@@ -66,27 +66,32 @@ def numbers(tag, code, *values):
 # -- Forged and odd model files ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("decoder", [1, 2])
-def test_a_code_without_columns_is_refused(tmp_path, decoder):
-    """The decoders divide by the number of columns."""
+def test_a_code_without_columns_is_refused(tmp_path):
+    """The decoders divide by the number of columns, which would end the process."""
     empty = [
         numbers(tag, "f" if tag in ("THRS", "LEAF", "CODE") else "B")
         for tag in ("TSIZ", "FEAT", "THRS", "RGHT", "LEAF", "TCLS", "CODE", "RNDS")
     ]
     rest = [numbers("BIAS", "f", 0, 0), numbers("LABI", "q", 0, 1)]
-    path = tmp_path / "m.mcb"
-    path.write_bytes(
-        tampering.File(2, 1, kind=3, link=0, decoder=decoder, sections=empty + rest).to_bytes()
-    )
+    for decoder in (1, 2):
+        (tmp_path / f"{decoder}.mcb").write_bytes(
+            tampering.File(2, 1, kind=3, link=0, decoder=decoder, sections=empty + rest).to_bytes()
+        )
     (tmp_path / "t.svm").write_text("1 1:1\n")
-    for code in (
-        "import pymcboost; pymcboost.load_model('m.mcb').predict([[0]])",
-        "import sys; from pymcboost.cli.predict import main; sys.exit(main(['t.svm', 'm.mcb', 'out']))",
-        "import sys; from pymcboost.cli.info import main; sys.exit(main(['m.mcb']))",
-    ):
-        completed = run_python(code, cwd=tmp_path)
-        assert completed.returncode == (3 if "main" in code else 1), completed
-        assert "section CODE" in completed.stderr
+    code = """
+import pymcboost
+from pymcboost.cli import info, predict
+for name in ("1.mcb", "2.mcb"):
+    try:
+        pymcboost.load_model(name).predict([[0]])
+    except pymcboost.ModelFormatError as error:
+        assert "section CODE" in str(error)
+        print("refused")
+    print(predict.main(["t.svm", name, "out"]), info.main([name]), flush=True)
+"""
+    completed = run_python(code, cwd=tmp_path)
+    assert completed.stdout.split() == ["refused", "3", "3"] * 2, completed
+    assert completed.stderr.count("section CODE") == 4
 
 
 def test_sparse_rows_of_as_many_features_as_there_can_be(tmp_path):
@@ -651,7 +656,7 @@ words = dict(n_estimators=1_000_000, kernel="rbf", C=1e4, n_jobs=1)
 HingeBoostOCClassifier(**words | {"n_estimators": 1}).fit(X, y)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs of a shell ignore it
 draw = random.Random(0)
-for attempt in range(20):
+for attempt in range(10):
     sent, ended = [], threading.Event()
     def interrupt():
         pause = 0.02 + 0.06 * draw.random()
@@ -673,7 +678,7 @@ for attempt in range(20):
     completed = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=500
     )
-    assert (completed.stdout.split(), completed.stderr) == (["1"] * 20, "")
+    assert (completed.stdout.split(), completed.stderr) == (["1"] * 10, "")
 
 
 # -- Work and memory ---------------------------------------------------------------------------------------------------
@@ -693,7 +698,7 @@ def test_features_that_are_not_scaled_are_named_before_they_cost_time():
             UserWarning, match=r"the SVM converges slowly .*\(feature 0\)\. Use scale=True"
         ):
             HingeBoostOCClassifier(n_estimators=1, random_state=0).fit(*time_stamps())
-        HingeBoostOCClassifier(n_estimators=4, scale=True, random_state=0).fit(*time_stamps())
+        HingeBoostOCClassifier(n_estimators=2, scale=True, random_state=0).fit(*time_stamps())
 
 
 @pytest.mark.parametrize("size", [1e9, 3e37])
@@ -779,10 +784,11 @@ def test_hyperplanes_of_columns_without_entries(scale):
     assert (expected != 0).any()
 
 
-def test_work_on_features_that_are_not_scaled_is_bounded():
+def test_work_on_features_that_are_not_scaled_is_bounded(monkeypatch):
+    monkeypatch.setattr(coordinate, "MAX_VISITS", 200_000_000)
     with pytest.warns(UserWarning):
         fitted = HingeBoostOCClassifier(n_estimators=2, random_state=0).fit(*time_stamps())
-    assert fitted.history_["n_iter"].sum() < 8_000_000
+    assert fitted.history_["n_iter"].sum() < 1_500_000
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a limit on the memory of a process")
@@ -818,8 +824,8 @@ from pymcboost.data.stump_data import TrainingData
 from pymcboost.losses import PAIRWISE, pairwise
 warnings.simplefilter("ignore")
 sets = [load_svmlight(path, layout="dense")[:2] for path in sys.argv[1:]]
-models = [JointBoostClassifier(n_estimators=120), *(
-    HingeBoostOCClassifier(n_estimators=5, C=1e3, kernel=kernel, solver=solver, coef0=1.0, init=init, random_state=0)
+models = [JointBoostClassifier(n_estimators=40), *(
+    HingeBoostOCClassifier(n_estimators=3, C=1e3, kernel=kernel, solver=solver, coef0=1.0, init=init, random_state=0)
     for kernel in ("linear", "poly", "rbf", "perceptron")
     for solver, init in (("libsvm", "max-cut"), ("coordinate", "random"))
 ), HingeBoostOCClassifier(n_estimators=8, C=1e4, scale=True, random_state=0)]
@@ -830,7 +836,7 @@ for model in models:
 rng, pairwise.MANY_COLUMNS = np.random.default_rng(0), 1
 loss = PAIRWISE["log"].blocks(TrainingData(np.zeros((8, 1)), np.arange(8), 8, np.ones(8)))
 loss.start(rng.normal(size=(8, 8)))
-found = [loss.value_and_slopes(np.ones(8, dtype=np.int8), w) for w in 9 * rng.random((200, 8))]
+found = [loss.value_and_slopes(np.ones(8, dtype=np.int8), w) for w in 9 * rng.random((50, 8))]
 print("passes", [value.hex() for value, _ in found], hashlib.sha256(np.array([its for _, its in found])).hexdigest())
 """
 

@@ -58,13 +58,14 @@ def same_history(one, other):
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.part(2)
 @pytest.mark.families("name")
 def test_each_metric_has_the_values_that_it_has_alone_and_the_first_decides(name):
     cls = ALGORITHMS[name]
     first = "log_loss" if cls.booster.link != "none" else "auc_ovr"
-    names = [first, "error", "balanced_error", "accuracy"]
+    names = [first, "error", "accuracy"]
     how = {
-        "n_estimators": 12,
+        "n_estimators": 8,
         "early_stopping": True,
         "n_iter_no_change": 3,
         "random_state": 0,
@@ -192,7 +193,8 @@ def test_metrics_share_one_softmax(monkeypatch):
 
 @pytest.mark.parametrize("calibrate", [None, "temperature"])
 def test_the_first_metric_finds_the_rounds_and_folds_have_the_curves_of_all(calibrate):
-    how = {"n_estimators": "auto", "n_iter_no_change": 5, "random_state": 0, "calibrate": calibrate}
+    how = {"n_estimators": "auto", "n_iter_no_change": 3, "random_state": 0, "calibrate": calibrate}
+    how["max_leaf_nodes"] = 4
     model = MartClassifier(**how, scoring=THREE).fit(X, Y)
     alone = [MartClassifier(**how, scoring=name).fit(X, Y) for name in THREE]
     cv_results = model.cv_results_
@@ -218,7 +220,8 @@ def test_the_first_metric_finds_the_rounds_and_folds_have_the_curves_of_all(cali
 @pytest.mark.part(3)
 def test_a_checkpoint_gives_the_history_of_a_training_without_a_stop(rounds, scoring, tmp_path):
     def model(scoring=scoring):
-        how = {"early_stopping": True} if rounds == 12 else {"n_iter_no_change": 4}
+        how = {"early_stopping": True} if rounds == 12 else {"n_iter_no_change": 2, "cv": 2}
+        how |= {"max_leaf_nodes": 4, "learning_rate": 0.3}
         return MartClassifier(n_estimators=rounds, scoring=scoring, random_state=3, **how)
 
     class Stops:
@@ -307,6 +310,8 @@ def test_workers_have_the_history_of_one(monkeypatch):
         "cv": 2,
         "random_state": 0,
         "calibrate": None,
+        "max_leaf_nodes": 4,
+        "learning_rate": 0.5,
     }
 
     def fit(workers, scoring=THREE):

@@ -17,7 +17,7 @@ from mpi4py import MPI
 from pymcboost.comm import MPIWorkers
 from pymcboost.registry import PUBLIC, get_plain_class, load
 
-ROWS, ROUNDS, TIMEOUT, OF_STOPPED = 800, 8, 2.5, 1.0
+ROWS, ROUNDS, TIMEOUT, OF_STOPPED = 800, 8, 2.5, 0.5
 MORE = {
     "ABCLogitBoostClassifier": {
         "n_estimators": 3,

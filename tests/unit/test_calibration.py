@@ -343,7 +343,7 @@ ALGORITHMS = [
 
 @pytest.mark.parametrize(("cls", "options"), ALGORITHMS)
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 def test_calibrate_changes_nothing_but_the_probabilities(cls, options, n_classes):
     rows = y < n_classes
     A, b = X[rows], y[rows]

@@ -161,7 +161,7 @@ TEXTS = {
 @pytest.mark.parametrize(
     "name", ["VectorTreeBoostClassifier", "MCBoostClassifier", "ABCLogitBoostClassifier"]
 )
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_columns_of_text_are_categories(kind, name):
     pytest.importorskip("pyarrow")
     X, y = frame()
@@ -527,7 +527,7 @@ TAKERS = sorted(
 
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
 @pytest.mark.parametrize("name", TAKERS)
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_all_that_take_categories(name, weak_learner):
     """Frames and codes, the slow reader, threads, going on from half of the rounds, and text of the sets."""
     cls = getattr(pymcboost, name)
@@ -577,6 +577,7 @@ def test_all_that_take_categories(name, weak_learner):
 
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
 @pytest.mark.parametrize("name", TAKERS)
+@pytest.mark.part(3)
 def test_the_scale_of_weights_makes_no_level_rare(name, weak_learner):
     """Below a mean of 1. Above, bounds have it, too; trees of classes have weights with a mean of 1."""
     rng = np.random.default_rng(0)
@@ -608,6 +609,7 @@ def test_the_scale_of_weights_makes_no_level_rare(name, weak_learner):
 
 
 @pytest.mark.parametrize("name", TAKERS)
+@pytest.mark.part(2)
 def test_resumed_trainings_on_categories(name, tmp_path, monkeypatch):
     X, y = frame()
     options = {"categorical_features": WANTED, "random_state": 0, "min_samples_category": 2}

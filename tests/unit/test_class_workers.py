@@ -46,7 +46,7 @@ def check_workers_agree(cls, X, y, parts, weight=None, **params):
 @pytest.mark.part(9)
 def test_division_of_the_rows_does_not_change_the_model(cls, how, size):
     rng = np.random.default_rng(0)
-    for m, threads in ((300, 1), (9000, 2)):  # in double precision, and in single
+    for m, threads in ((300, 1), (8200, 2)):  # in double precision, and in single
         X, y = rows(m)
         parts = by_class(y, size) if how == "by class" else parts_of(m, size, how, rng=rng)
         single_model = check_workers_agree(cls, X, y, parts=parts, threads=threads, n_estimators=3)
@@ -55,7 +55,7 @@ def test_division_of_the_rows_does_not_change_the_model(cls, how, size):
 
 @pytest.mark.parametrize("how", ["bounded", "categories"])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_more_rows_than_counts_of_24_bits_take(cls, how, monkeypatch):
     X, y = rows(6000)
     weight = np.random.default_rng(3).uniform(0.2, 3, len(y))
@@ -94,9 +94,9 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_options(cls, name):
-    X, y = rows(9000)
+    X, y = rows(8200)
     X[: len(X) // 2, 5] = np.nan
     check_workers_agree(
         cls,
@@ -111,7 +111,7 @@ def test_options(cls, name):
     ("K", "params"), [(2, {}), (20, {}), (20, {"n_candidates": 2, "gap": 1, "warmup_rounds": 1})]
 )
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(4)
+@pytest.mark.part(5)
 def test_numbers_of_classes(cls, K, params):
     X, y = rows(2500)
     params = params if cls in BASED else {}
@@ -126,7 +126,7 @@ def test_numbers_of_classes(cls, K, params):
 
 @pytest.mark.parametrize("kind", ["with zeros", "huge"])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_weights(cls, kind):
     X, y = rows(2500)
     rng = np.random.default_rng(4)
@@ -161,7 +161,7 @@ def test_columns_of_many_kinds(cls):
 @pytest.mark.parametrize("cls", [MartClassifier, ABCLogitBoostClassifier])
 def test_little_memory(cls, monkeypatch):
     """Without histograms to subtract from, and with few trees in step."""
-    X, y = rows(9000)
+    X, y = rows(8200)
     parts = parts_of(len(y), 2, "random", rng=np.random.default_rng(6))
     monkeypatch.setattr(tree_data, "POOL_BYTES", 0)
     monkeypatch.setattr(class_trees, "POOL_BYTES", 0)
@@ -178,7 +178,7 @@ def test_little_memory(cls, monkeypatch):
 def test_categories(cls, params):
     """Levels that only one worker has, rare ones, and missing values."""
     rng = np.random.default_rng(3)
-    X, y = rows(9000)
+    X, y = rows(8200)
     X[:, 1] = rng.integers(0, 70, len(y)) * (rng.random(len(y)) < 0.9)
     X[:, 2] = (y + rng.integers(0, 3, len(y))) % 5
     X[rng.random(len(y)) < 0.1, 2] = np.nan
@@ -213,7 +213,7 @@ def test_weights_and_categories_where_a_worker_has_no_rows(cls):
 
 
 def test_features_drawn_that_cannot_split_the_root():
-    X, y = rows(9000)
+    X, y = rows(8200)
     X[:, 1:] = 0
     X[0, 1:] = 1
     parts = parts_of(len(y), 2, "random", rng=np.random.default_rng(7))
@@ -230,8 +230,8 @@ def test_validation_rows_of_one_worker(cls):
     params = {
         "early_stopping": True,
         "calibrate": "temperature",
-        "n_estimators": 30,
-        "n_iter_no_change": 3,
+        "n_estimators": 12,
+        "n_iter_no_change": 2,
     }
     check_workers_agree(
         cls,
@@ -354,7 +354,7 @@ WIDE = {
 }
 
 
-def wide_rows(how, m=9000):
+def wide_rows(how, m=8200):
     """Rows with 44 columns, in three tiles or more. Equal ones are a tie, within a tile or in several."""
     X, y = rows(m)
     rng = np.random.default_rng(1)
@@ -376,7 +376,7 @@ def wide_rows(how, m=9000):
 @pytest.mark.parametrize("how", WIDE)
 @pytest.mark.parametrize("size", [2, 3, 8])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(13)
+@pytest.mark.part(19)
 def test_shares_of_the_features_do_not_change_the_model(cls, size, how, monkeypatch):
     """Eight workers have fewer tiles in a tree than workers."""
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
@@ -394,7 +394,7 @@ def test_shares_of_the_features_do_not_change_the_model(cls, size, how, monkeypa
 
 def test_more_workers_than_shares():
     """One tree on one column: one worker scans, and seven have no share."""
-    X, y = rows(9000)
+    X, y = rows(8200)
     parts = parts_of(len(y), 8, "one row", rng=np.random.default_rng(3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ThreadWorkers, "scattered", 0)

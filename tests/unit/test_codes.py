@@ -198,4 +198,4 @@ def test_too_many_separators_are_refused():
     with pytest.raises(
         ValueError, match=r"separators=\[\[0\], ...\] are 4097 or more class subsets"
     ):
-        separators([[k] for k in range(6000)], 7000)
+        separators([[k] for k in range(4100)], 4101)

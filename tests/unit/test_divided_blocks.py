@@ -24,7 +24,7 @@ def model_of(cls):
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
 @pytest.mark.parametrize("n", [300, 9000])
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_bytes_are_those_of_one_worker_with_all_rows_in_memory(cls, n):
     X, y, weight = made(n)
     expected = file_of(model_of(cls).fit(X, y, weight, comm=Alone()))
@@ -64,6 +64,7 @@ def test_scores_to_begin_with(cls):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
+@pytest.mark.part(2)
 def test_bins_of_a_sample_do_not_depend_on_the_division(cls, monkeypatch):
     monkeypatch.setattr(blocks, "FEWEST_SAMPLED", 500)
     monkeypatch.setattr(blocks, "MOST_SAMPLED", 1000)
@@ -80,7 +81,7 @@ def test_bins_of_a_sample_do_not_depend_on_the_division(cls, monkeypatch):
         )
 
     expected = task(Alone(), [np.arange(n)])
-    random = np.split(np.random.default_rng(0).permutation(n), [100, 4000])
+    random = np.split(np.random.default_rng(0).permutation(n), [100, 2000])
     for parts in (np.array_split(np.arange(n), 2), random, [np.arange(n), np.arange(0)]):
         assert set(run(len(parts), lambda workers, parts=parts: task(workers, parts))) == {expected}
 

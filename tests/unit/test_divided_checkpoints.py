@@ -93,7 +93,7 @@ def test_stumps_go_on_with_other_workers(loss, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("cls", ALL)
-@pytest.mark.part(3)
+@pytest.mark.part(7)
 def test_killed_and_resumed_with_other_workers(cls, rank, tmp_path):
     X, y = rows(400)
     path = tmp_path / "m.part"
@@ -153,7 +153,7 @@ def test_early_stopping_and_calibration_go_on(tmp_path):
         "early_stopping": True,
         "n_iter_no_change": 3,
         "calibrate": "temperature",
-        "n_estimators": 40,
+        "n_estimators": 15,
     }
     held = {"X_val": X[400:], "y_val": y[400:]}
     X = X[:400]
@@ -175,7 +175,7 @@ def test_rows_that_were_drawn_for_early_stopping_are_drawn_again(tmp_path):
     options = {
         "early_stopping": True,
         "n_iter_no_change": 3,
-        "n_estimators": 40,
+        "n_estimators": 15,
         "random_state": 0,
         "subsample": 0.5,
     }

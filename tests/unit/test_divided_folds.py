@@ -58,14 +58,17 @@ def check_divisions_agree(model, X, y, weight=None, parts=None, **options):
 def test_defaults_are_calibrated(cls):
     """With 900 rows there are several folds, and a second model."""
     X, y = rows(900)
-    model = check_divisions_agree(lambda: cls(n_estimators=4, random_state=3, n_jobs=1), X, y)
+    parts = [divisions(900)[how] for how in ("random", "empty")]
+    model = check_divisions_agree(
+        lambda: cls(n_estimators=4, random_state=3, n_jobs=1), X, y, parts=parts
+    )
     assert model.temperature not in (None, 1.0)
 
 
 def test_weights_sparse_rows_and_stumps():
     X, y = rows(700)
     weight = np.random.default_rng(1).integers(0, 3, len(y)).astype(float)
-    params = {"n_estimators": 20, "random_state": 0, "calibrate": "temperature", "n_jobs": 1}
+    params = {"n_estimators": 8, "random_state": 0, "calibrate": "temperature", "n_jobs": 1}
     parts = [divisions(len(y))["random"]]
     assert (
         check_divisions_agree(
@@ -122,7 +125,7 @@ def test_rows_beyond_a_bound_are_drawn(monkeypatch):
         lambda *args, take: seen.append(take.tolist()) or old(*args, take=take),
     )
     model = check_divisions_agree(
-        lambda: LogitBoostClassifier(n_estimators=5, random_state=0, n_jobs=1),
+        lambda: LogitBoostClassifier(n_estimators=3, random_state=0, n_jobs=1),
         X,
         y,
         parts=[divisions(9000)["random"]],
@@ -248,7 +251,7 @@ def test_folds_of_several_workers_are_a_number():
 @pytest.mark.parametrize(
     "cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier]
 )
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 def test_rounds_that_folds_find(cls, scoring):
     X, y = rows(200)
     if cls is MCBoostClassifier and scoring == "log_loss":

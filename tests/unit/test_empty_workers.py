@@ -26,12 +26,18 @@ WORKHORSES = (
     ABCLogitBoostClassifier,
     ABCMartClassifier,
 )
+# Trees of vectors, of outputs and of classes; the others share their code, and wait for the long run.
+QUICK = VectorTreeBoostClassifier, MCBoostClassifier, ABCMartClassifier
+of_workhorses = pytest.mark.parametrize(
+    "cls",
+    [cls if cls in QUICK else pytest.param(cls, marks=pytest.mark.slow) for cls in WORKHORSES],
+)
 # What may follow the rounds, or choose them: each takes sums of its own.
 PATHS = {
     "plain": {"calibrate": None},
     "temperature": {"calibrate": "temperature"},
     "early stopping": {"early_stopping": True},
-    "rounds of folds": {"n_estimators": "auto", "cv": 2},
+    "rounds of folds": {"n_estimators": "auto", "cv": 2, "n_iter_no_change": 2},
     "weights of classes": {"class_weight": "balanced"},
     "priors": {"class_weight": "balanced", "restore_priors": True},
 }
@@ -74,12 +80,12 @@ def check_workers_agree(cls, X, fit=nothing, **params):
 @pytest.mark.parametrize("rows", ROWS)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("cls", WORKHORSES)
-@pytest.mark.part(8)
+@pytest.mark.part(13)
 def test_a_worker_without_rows(cls, path, rows):
     check_workers_agree(cls, ROWS[rows], **PATHS[path])
 
 
-@pytest.mark.parametrize("cls", WORKHORSES)
+@of_workhorses
 def test_a_worker_whose_weights_are_0(cls):
     parts = parts_of([20, 20])
     X = ROWS["constant"]
@@ -105,14 +111,14 @@ class Ends(Callback):
         return True
 
 
-@pytest.mark.parametrize("cls", WORKHORSES)
+@of_workhorses
 def test_models_without_rounds(cls):
     check_workers_agree(
         cls, ROWS["random"], fit=lambda rank=0: {"callbacks": [Ends()]}, calibrate=None
     )
 
 
-@pytest.mark.parametrize("cls", WORKHORSES)
+@of_workhorses
 def test_a_constant_model_with_rows_to_validate_on(cls):
     X = ROWS["constant"]
     check_workers_agree(
@@ -120,7 +126,7 @@ def test_a_constant_model_with_rows_to_validate_on(cls):
     )
 
 
-@pytest.mark.parametrize("cls", WORKHORSES)
+@of_workhorses
 def test_a_constant_model_of_a_checkpoint_and_one_to_go_on_from(cls, tmp_path):
     X = ROWS["constant"]
     path = tmp_path / "model.mcb"

@@ -96,7 +96,7 @@ def shown_by_program(model, row, command, folder):
     "command", [[c_compiler(), "-std=c99"], [cpp_compiler(), "-std=c++11", "-x", "c++"]]
 )
 @pytest.mark.parametrize("kind", ["stumps", "packed", "kernel"])
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 def test_bytes_of_the_file(kind, command, tmp_path):
     ensemble = {"stumps": random_stumps, "packed": random_trees, "kernel": random_kernel}[kind](
         5, 3, 3
@@ -277,13 +277,13 @@ def test_names_that_differ_in_case_are_two(tmp_path):
 )
 @pytest.mark.part(2)
 def test_any_name_can_begin_those_in_c(name, tmp_path):
-    for number, mode in enumerate(("vector", "scalar")):
-        text = to_integer_c(packed_trees(5, 3, 4, mode=mode), name)
-        assert f"_{name}" not in text
-        (tmp_path / f"{number}.c").write_text(text)
-        command = [compiler("gcc"), *STRICT, "-c", tmp_path / f"{number}.c", "-o", tmp_path / "m.o"]
-        completed = subprocess.run(command, capture_output=True, text=True)
-        assert completed.returncode == 0, completed.stderr[:3000]
+    mode = "vector" if name.isupper() else "scalar"
+    text = to_integer_c(packed_trees(5, 3, 4, mode=mode), name)
+    assert f"_{name}" not in text
+    (tmp_path / "m.c").write_text(text)
+    command = [compiler("gcc"), *STRICT, "-c", tmp_path / "m.c", "-o", tmp_path / "m.o"]
+    completed = subprocess.run(command, capture_output=True, text=True)
+    assert completed.returncode == 0, completed.stderr[:3000]
 
 
 def test_masks_where_an_int_has_16_bits(tmp_path):
@@ -311,17 +311,35 @@ def test_masks_where_an_int_has_16_bits(tmp_path):
     assert "shl i32" in completed.stdout and "shl i16" not in completed.stdout
 
 
-@pytest.mark.parametrize(
+of_integers = pytest.mark.parametrize(
     "low, high, type_",
     [
         (0, 200, "uint8"), (-100, 100, "int8"), (0, 60000, "uint16"), (-300, 3, "int16"), (0, 1e6, "int32"),
         (0, 2**24 - 1, "int32"), (0, 2**24, "uint32"), (-6e7, 0, "uint32"), (0, 2**31, "uint32"),
     ],
 )  # fmt: skip
-def test_features_that_are_integers(tmp_path, low, high, type_):
-    rng = np.random.default_rng(0)
-    X = np.round(rng.uniform(low, high, size=(400, 4))).astype(np.float32)
+
+
+def rows_between(low, high):
+    X = np.round(np.random.default_rng(0).uniform(low, high, size=(400, 4))).astype(np.float32)
     X[0, 0], X[0, 1] = low, high
+    return X
+
+
+@of_integers
+def test_the_type_of_features_is_the_smallest_for_the_rows(low, high, type_):
+    trees = random_trees(3, 4, 3, mode="vector")
+    trees = replace(
+        trees, threshold=np.abs(trees.threshold), nan_left=np.zeros_like(trees.nan_left)
+    )
+    model = Model.from_ensemble(trees, range(3), layout="packed", leaves="int8")
+    assert f"const {type_}_t *x" in to_integer_c(model, rows=rows_between(low, high))
+
+
+@of_integers
+@pytest.mark.part(3)
+def test_features_that_are_integers(tmp_path, low, high, type_):
+    X = rows_between(low, high)
     y = (X[:, 0] > np.median(X[:, 0])) + (X[:, 1] + X[:, 2] > high + low)
     model = VectorTreeBoostClassifier(n_estimators=15, min_samples_leaf=1).fit(X, y).model_
     model = Model.from_bytes(model.to_bytes("packed", "int8"))
@@ -334,6 +352,7 @@ def test_features_that_are_integers(tmp_path, low, high, type_):
 
 @pytest.mark.parametrize("mode", ["vector", "scalar"])
 @pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.part(3)
 def test_thresholds_between_integers(tmp_path, mode, whole):
     model = packed_trees(20, 6, 4, mode=mode, whole=whole)
     X = np.random.default_rng(0).integers(-2, 3, size=(300, 6))

@@ -80,6 +80,7 @@ LIGHT = {
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.part(3)
 def test_lightgbms_frames(tmp_path, seed, n_classes):
     lgb = pytest.importorskip("lightgbm")
     rng = np.random.default_rng(seed)
@@ -320,6 +321,7 @@ def test_what_lightgbm_does_not_write_is_refused(tmp_path, change, words):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.part(3)
 def test_xgboosts_frames(tmp_path, seed, n_classes):
     xgb = pytest.importorskip("xgboost")
     rng = np.random.default_rng(seed)

@@ -311,6 +311,7 @@ def test_folds_of_no_use_are_refused(name):
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))
+@pytest.mark.families("name")
 def test_models_of_folds_are_those_of_trainings_without_the_rows(name, monkeypatch):
     """The slow twin: one fit for every fold, in which the rows held out weigh nothing, or are not there."""
     cls = get_class(name)
@@ -407,7 +408,7 @@ class _Unhurried(VectorTreeBoostClassifier):
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.part(3)
 def test_nothing_depends_on_threads_and_steps(name, sparse, monkeypatch):
-    X, y = some_rows(n=240)
+    X, y = some_rows(n=120)
     X = scipy.sparse.csr_matrix(np.where(X > 0.3, X, 0)) if sparse else X
     estimator = get_class(name)(n_iter_no_change=4, random_state=0)
     results = []

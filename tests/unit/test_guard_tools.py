@@ -55,20 +55,20 @@ def recorded(tmp_path, monkeypatch):
     return table
 
 
-@pytest.mark.parametrize("changed", ["leaf", "score"])
-def test_one_bit_is_noticed(recorded, changed, monkeypatch, capsys):
+def test_one_bit_is_noticed(recorded, monkeypatch, capsys):
     assert golden.main(["check", "--only", NAME]) == 0
     fit_as = golden_cases.fit_as
+    for changed, what in (("leaf", "sections"), ("score", "scores")):
 
-    def altered(*arguments, **named):
-        estimator = fit_as(*arguments, **named)
-        estimator.model_ = Altered(estimator.model_, **{changed: True})
-        return estimator
+        def altered(*arguments, changed=changed, **named):
+            estimator = fit_as(*arguments, **named)
+            estimator.model_ = Altered(estimator.model_, **{changed: True})
+            return estimator
 
-    monkeypatch.setattr(golden_cases, "fit_as", altered)
-    assert golden.main(["check", "--only", NAME]) == 1
-    what = {"leaf": "sections", "score": "scores"}[changed]
-    assert f"{NAME}: {what}:" in capsys.readouterr().out
+        capsys.readouterr()
+        monkeypatch.setattr(golden_cases, "fit_as", altered)
+        assert golden.main(["check", "--only", NAME]) == 1
+        assert f"{NAME}: {what}:" in capsys.readouterr().out
 
 
 def test_threads_that_do_not_agree(monkeypatch):

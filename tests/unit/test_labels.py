@@ -220,6 +220,7 @@ def test_metrics_are_scikit_learns():
 @pytest.mark.parametrize(
     "scoring", [*labels.METRICS, "auc_ovr", "roc_auc_ovr", "average_precision"]
 )
+@pytest.mark.part(2)
 def test_curves(scoring):
     X, Y = data()
     estimator = model(scoring=scoring).fit(

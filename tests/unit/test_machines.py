@@ -34,6 +34,7 @@ def check_against_twin(machine, X):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 6, 7, 10, 26, 33, 65, 130])
+@pytest.mark.part(2)
 def test_linear_equals_the_twin(n_classes):
     # a chunk is 512 features; rows come in fours and eights
     for n_features, n_rows in ((1, 1), (5, 3), (8, 4), (13, 9), (64, 17), (515, 12), (1031, 5)):

@@ -187,6 +187,7 @@ SCORERS = (
 
 @pytest.mark.parametrize("name", SCORERS)
 @pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.part(2)
 def test_scorers_see_what_the_model_of_the_round_would_say(name, K):
     rng = np.random.default_rng(1)
     y = rng.integers(0, K, 400)
@@ -361,7 +362,7 @@ BY_CLASS = [
     "scoring", [*BY_CLASS, make_scorer(sklearn.metrics.log_loss, response_method="predict_proba")]
 )
 @pytest.mark.parametrize("how", ["X_val", "split", "folds", "two classes"])
-@pytest.mark.part(4)
+@pytest.mark.part(7)
 def test_scorers_measure_rows_that_lack_a_class(scoring, how):
     """A class of one row, which is in no part that is held out of the training, or in one of the folds."""
     rng = np.random.default_rng(0)
@@ -611,7 +612,7 @@ def test_probabilities_do_not_depend_on_the_order_of_the_classes(K, link):
 
 @pytest.mark.parametrize("cls", [AdaBoostMLClassifier, SAMMEClassifier, VectorTreeBoostClassifier])
 def test_rows_with_the_same_scores_in_another_order_tie_in_the_area(cls):
-    for seed in range(6):
+    for seed in range(3):
         rng = np.random.default_rng(seed)
         X = rng.integers(0, 3, (150, 4)).astype(float)
         y = (X.sum(axis=1).astype(int) + rng.integers(0, 7, 150)) % 7

@@ -6,7 +6,7 @@ from divided.threads import numbered, run
 
 from pymcboost import Dataset, SAMMEClassifier, VectorTreeBoostClassifier
 
-M = 3000
+M = 2000
 
 
 def rows(K):
@@ -20,7 +20,7 @@ def rows(K):
 
 def new(**options):
     words = {
-        "n_estimators": 3,
+        "n_estimators": 2,
         "max_leaf_nodes": 200,
         "min_samples_leaf": 2,
         "calibrate": None,
@@ -42,7 +42,7 @@ def test_models_are_the_same(options, moved):
     moved_places = moved()
     for n_jobs in (1, 2):
         assert new(**options, n_jobs=n_jobs).fit(X, y).model_.to_bytes() == expected
-    parts = [(X[:1000], y[:1000]), (X[1000:], y[1000:])]
+    parts = [(X[:700], y[:700]), (X[700:], y[700:])]
     blocks = Dataset.from_blocks(parts, categorical_features=options.get("categorical_features"))
     assert new(**options).fit(blocks).model_.to_bytes() == expected
 

@@ -92,7 +92,7 @@ def test_large_nodes_and_small_ones_have_the_bytes_of_one_thread(case, monkeypat
     scores = set()
     for n_jobs in (1, 5):
         model = pymcboost.VectorTreeBoostClassifier(
-            n_estimators=3, n_jobs=n_jobs, random_state=0, calibrate=None, **options
+            n_estimators=2, n_jobs=n_jobs, random_state=0, calibrate=None, **options
         )
         model.fit(X, y, sample_weight=weight if case == "weights" else None)
         scores.add(model.decision_function(X[:5000]).tobytes())

@@ -26,6 +26,7 @@ def same_bits(a, b):
 
 @pytest.mark.parametrize("two_sided", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 7, 8, 9, 10, 12, 13, 16, 17, 31, 64, 65, 130])
+@pytest.mark.part(3)
 def test_equals_the_twin(n_classes, two_sided):
     for n_features, n_stumps, n_rows in ((1, 3, 1), (5, 33, 21), (64, 150, 70), (600, 100, 19)):
         stumps = random_stumps(
@@ -124,7 +125,7 @@ SETS_OF_TREES = list(sets_of_trees())
 
 
 @pytest.mark.parametrize("number", range(len(SETS_OF_TREES)))
-@pytest.mark.part(2)
+@pytest.mark.part(5)
 def test_trees_equal_the_twin(number):
     make_trees, n_rows = SETS_OF_TREES[number]
     trees = make_trees()
@@ -380,6 +381,7 @@ def test_sparse_rows(dtype, index):
 
 @pytest.mark.parametrize("n_features", [8192, 8193, 1_048_576, 1_048_577])
 @pytest.mark.parametrize("density", ["few", "many"])
+@pytest.mark.part(3)
 def test_sparse_rows_of_many_features(n_features, density):
     """Rows are filled with all features, by a table or by a hash; many entries are of features that no learner uses."""
     rng = np.random.default_rng(8)

@@ -112,7 +112,13 @@ def run_training(code):
 @pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="threads are counted in /proc")
 def test_limits_of_threadpoolctl_hold():
     code = """
-import sklearn.utils._openmp_helpers  # by which the limits are read
+import importlib.util, joblib, types
+# The module by which the limits are read, without the rest of scikit-learn.
+(folder,) = importlib.util.find_spec("sklearn").submodule_search_locations
+for name, path in {"sklearn": folder, "sklearn.utils": os.path.join(folder, "utils")}.items():
+    sys.modules[name] = types.ModuleType(name)
+    sys.modules[name].__path__ = [path]
+import sklearn.utils._openmp_helpers
 for limit in 1, 2, None:
     with threadpool_limits(limit):
         print(begun_by(new.fit))

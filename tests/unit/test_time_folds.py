@@ -109,7 +109,13 @@ def test_every_model_is_trained_on_earlier_rows(params, reverse, gap, trained):
     """Also the one more model, of few rows, from which the temperature of all rows follows."""
     X, y = some_rows(600)
     cv = list(TimeSeriesSplit(4, gap=gap).split(X))[:: -1 if reverse else 1]
-    given = {"n_estimators": 4, "calibrate": None, "max_leaf_nodes": 4, **params}
+    given = {
+        "n_estimators": 4,
+        "calibrate": None,
+        "max_leaf_nodes": 4,
+        "n_iter_no_change": 2,
+        **params,
+    }
     model = VectorTreeBoostClassifier(cv=cv, random_state=0, n_jobs=1, **given).fit(X, y)
     assert all(train.max() < test.min() - gap for train, test in trained)
     if given["calibrate"]:
@@ -223,9 +229,9 @@ def test_under_drift_probabilities_are_calibrated_for_the_future():
     future = slice(900, None)
     losses = {}
     for cv in 3, TimeSeriesSplit(4):
-        model = MartClassifier(
-            n_estimators=100, calibrate="temperature", cv=cv, random_state=0
-        ).fit(X[past], y[past])
+        model = MartClassifier(n_estimators=60, calibrate="temperature", cv=cv, random_state=0).fit(
+            X[past], y[past]
+        )
         losses[cv if cv == 3 else "time"] = log_loss(y[future], model.predict_proba(X[future]))
     assert losses["time"] < 0.95 * losses[3], losses
 

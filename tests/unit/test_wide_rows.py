@@ -55,7 +55,9 @@ def wide_models(n_features):
 
 @pytest.mark.parametrize("n_features", [65_537, WIDEST])
 def test_wide_sparse_rows_have_the_bits_of_narrow_ones(n_features):
-    for wide, narrow, place in wide_models(n_features):
+    for number, (wide, narrow, place) in enumerate(wide_models(n_features)):
+        if n_features < WIDEST and number % 3:
+            continue
         X = random_rows(37, narrow.n_features_in_)
         X[:, ::3] = 0
         sparse = sp.coo_matrix(X)

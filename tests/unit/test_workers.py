@@ -124,7 +124,7 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_options(name):
-    X, y = rows(800)
+    X, y = rows(500)
     if name == "logistic":
         y = np.stack([y & 1, y >> 1, np.nan_to_num(X[:, 2]) > 0], axis=1).astype(int)
     check_workers_agree(
@@ -164,7 +164,7 @@ def test_weights(kind):
 
 
 def test_large_and_tiny_data():
-    X, y = rows(20_000, 8, 12)
+    X, y = rows(8000, 8, 12)
     check_workers_agree(X, y, parts_of(len(y), 4, "random", rng=np.random.default_rng(5)))
     X, y = rows(2000)
     check_workers_agree(X, y, parts_of(len(y), 8, "one row", rng=np.random.default_rng(5)))
@@ -190,7 +190,7 @@ def test_categories_labels_of_text_and_classes_of_one_worker():
 def test_validation_rows_of_one_worker():
     X, y = rows(900)
     held = {"X_val": X[:200], "y_val": y[:200]}
-    params = {"early_stopping": True, "calibrate": "temperature", "n_estimators": 60}
+    params = {"early_stopping": True, "calibrate": "temperature", "n_estimators": 15}
     check_workers_agree(
         X[200:],
         y[200:],
@@ -252,7 +252,7 @@ def test_sums_are_those_of_the_formulas(scattered, monkeypatch):
 @pytest.mark.parametrize(
     "how", ["plain", "categories", "costs", "many classes", "bundles", "categories of many classes"]
 )
-@pytest.mark.part(2)
+@pytest.mark.part(4)
 def test_shares_of_the_features_do_not_change_the_model(how, size, monkeypatch):
     """Equal columns are a tie, also where two workers scan them."""
     monkeypatch.setattr(ThreadWorkers, "scattered", 0)
@@ -468,6 +468,7 @@ def test_a_training_that_one_worker_ends_before_it_begins_ends_in_all():
 @pytest.mark.parametrize(
     "cls", [VectorTreeBoostClassifier, LogitBoostClassifier, MCBoostClassifier]
 )
+@pytest.mark.part(5)
 def test_training_loss_is_that_of_the_rows_of_all(cls, most, monkeypatch):
     """Each worker has the numbers of one, or those of some rows that are drawn, the same however they are divided."""
     monkeypatch.setattr(divided_folds, "MOST_HELD", most)
@@ -855,12 +856,12 @@ def test_a_word_among_the_numbers_of_one_worker_is_refused():
 @pytest.mark.part(3)
 def test_rows_for_early_stopping_are_drawn_by_their_numbers(cls, how):
     """Model, history and temperature are those of one worker; with sparse rows, weights, and a set that is watched."""
-    X, y = rows(1200)
+    X, y = rows(900)
     weight = np.random.default_rng(1).integers(0, 4, len(y)).astype(float)
     params = {
-        "n_estimators": 40,
+        "n_estimators": 10,
         "early_stopping": True,
-        "n_iter_no_change": 3,
+        "n_iter_no_change": 2,
         "random_state": 3,
         "n_jobs": 1,
     }
@@ -883,7 +884,7 @@ def test_few_rows_are_set_aside_where_folds_calibrate():
     """At most 500 where all workers have more than 5,000."""
     X, y = rows(7000)
     params = {
-        "n_estimators": 8,
+        "n_estimators": 4,
         "early_stopping": True,
         "random_state": 3,
         "max_leaf_nodes": 8,
