@@ -4,6 +4,7 @@
     python tools/fuzz.py --repaired --count 100000   # checksums put right: refused, or scored with finite numbers
     python tools/fuzz.py --shapes --count 100000     # counts that agree; also held against a slow twin in Python
     python tools/fuzz.py --kept                      # the files that fuzz_guided.py kept, held against both, too
+                                                     # (at most --count of them, one in so many)
 
 The loop is in C (fuzz.c) and runs under the address and undefined-behaviour sanitizers. Accepted files are scored by
 several builds of mcb.h, which must agree in every bit. Exit code 0 if all went well.
@@ -342,6 +343,7 @@ def fuzz(options, folder, program):
     files = None
     if options.kept:
         files = [(data, 1, ()) for data in kept("model")]
+        files = files[:: -(-len(files) // options.count)]
         options.count = len(files)
         write_files(folder / "corpus", files)
     elif options.shapes:

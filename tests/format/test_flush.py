@@ -16,7 +16,10 @@ PROGRAM = Path(__file__).resolve().parents[1] / "c" / "flush.c"
 SMALLEST = np.finfo(np.float32).tiny
 
 
-@pytest.fixture(scope="module", params=["-DMCB_SIMD", "-DMCB_NO_VECTOR", "-DMCB_PLAIN"])
+FORMS = ["-DMCB_SIMD", "-DMCB_NO_VECTOR", pytest.param("-DMCB_PLAIN", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(scope="module", params=FORMS)
 def program(request):
     return build(PROGRAM, [c_compiler(), "-std=c99", "-O0", request.param, *STRICT])
 
