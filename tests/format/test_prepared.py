@@ -123,7 +123,10 @@ def test_groups_of_rows(compiled, n_classes, tmp_path):
 @pytest.mark.parametrize(
     "compiler",
     [
-        ["gcc", "-O1"],  # the same arrays as with more optimisation, for half of the compiler's time
+        [
+            "gcc",
+            "-O1",
+        ],  # the same arrays as with more optimisation, for half of the compiler's time
         pytest.param(["clang", "-O2"], marks=pytest.mark.slow),
         pytest.param(["gcc", "-O2", "-DMCB_SIMD"], marks=pytest.mark.slow),
     ],
