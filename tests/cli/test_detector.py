@@ -46,7 +46,7 @@ def made(trainer, tmp_path_factory):
             "--width",
             "320",
             "--scenes",
-            "30",
+            "20",
             "--trees",
             "40",
             "--rounds",
