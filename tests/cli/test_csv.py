@@ -564,7 +564,7 @@ def test_other_formats_are_named_as_what_they_are(tmp_path, name, start, said):
     assert completed.returncode == 2 and said in completed.stderr, completed.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--no-header"]])
+@pytest.mark.parametrize("options", [[], pytest.param(["--no-header"], marks=pytest.mark.slow)])
 def test_a_line_without_an_end_after_the_first_is_refused_in_little_memory(options, tmp_path):
     """It is 200 MB, and 200 kB as an archive."""
     path = tmp_path / "rows.csv.gz"

@@ -182,11 +182,13 @@ def test_the_example_in_shell(folder):
     )
 
 
-@pytest.fixture(scope="module")
-def c_example():
-    """The example in C, compiled with all warnings as errors and with a sanitizer."""
-    sanitizer = "-fsanitize=address"
-    return build(C_PROGRAM, [c_compiler(sanitizer), "-std=c99", "-O0", *STRICT, sanitizer])
+@pytest.fixture(
+    scope="module", params=[(), pytest.param(("-fsanitize=address",), marks=pytest.mark.slow)]
+)
+def c_example(request):
+    """The example in C, compiled with all warnings as errors; with a sanitizer, which takes the compiler longer."""
+    options = request.param
+    return build(C_PROGRAM, [c_compiler(*options), "-std=c99", "-O0", *STRICT, *options])
 
 
 def c_prints(program, path):
