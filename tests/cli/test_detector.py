@@ -28,7 +28,7 @@ def trainer():
     with pytest.MonkeyPatch.context() as patch:  # the bundled digits alone
         patch.delenv("PYMCBOOST_DATA", raising=False)
         patch.setenv("CC", c_compiler())
-        patch.setenv("CFLAGS", "-O0 -Wall -Wextra -Werror")
+        patch.setenv("CFLAGS", "-O0 -DMCB_NO_VECTOR -Wall -Wextra -Werror")
         patch.setattr(module, "load_photos", lambda: (None, {"train": [], "test": []}))
         yield module
 
