@@ -18,6 +18,9 @@ if _workers := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 0)):
     for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ.setdefault(_name, str(max(1, (os.cpu_count() or 1) // _workers)))
 
+# What tests save need not outlive a loss of power: thousands of files would be waited for.
+os.fsync = lambda file: None
+
 # Without kept bytecode each of the processes that tests start compiles the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

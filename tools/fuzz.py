@@ -4,6 +4,7 @@
     python tools/fuzz.py --repaired --count 100000   # checksums put right: refused, or scored with finite numbers
     python tools/fuzz.py --shapes --count 100000     # counts that agree; also held against a slow twin in Python
     python tools/fuzz.py --kept                      # the files that fuzz_guided.py kept, held against both, too
+                                                     # (at most --count of them, one in so many)
 
 The loop is in C (fuzz.c) and runs under the address and undefined-behaviour sanitizers. Accepted files are scored by
 several builds of mcb.h, which must agree in every bit. Exit code 0 if all went well.
@@ -342,6 +343,7 @@ def fuzz(options, folder, program):
     files = None
     if options.kept:
         files = [(data, 1, ()) for data in kept("model")]
+        files = files[:: -(-len(files) // options.count)]
         options.count = len(files)
         write_files(folder / "corpus", files)
     elif options.shapes:
@@ -415,14 +417,18 @@ def main(arguments=None):
         "--widest", type=int, default=1 << 22, help="files with more features are not scored"
     )
     parser.add_argument(
-        "--optimize", default="1", choices=list("0123"), help="0 compiles four times faster"
+        "--optimize",
+        default="1",
+        choices=list("0123"),
+        help="0 compiles four times faster, without line numbers",
     )
     options = parser.parse_args(arguments)
     flags = (
         []
         if options.no_sanitizers
-        else ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+        else ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     )
+    flags += ["-g"] if flags and options.optimize != "0" else []
     flags += ["-DMCB_SIMD"] if options.simd else []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

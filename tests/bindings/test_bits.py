@@ -40,10 +40,12 @@ def test_c(tmp_path):
         ] == wanted, name
 
 
+@pytest.mark.slow
 def test_cpp(tmp_path):
     same([build(C / "bits.cpp", [cpp_compiler(), "-std=c++11", "-O0", *STRICT])], tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("compiler", "source"),
     [(f"{c_compiler()} -std=c99", "score.c"), (f"{cpp_compiler()} -std=c++11", "score.cpp")],

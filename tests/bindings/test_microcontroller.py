@@ -1,6 +1,6 @@
 """What the example for microcontrollers refuses."""
 
-import subprocess
+import runpy
 import sys
 
 import pytest
@@ -8,6 +8,8 @@ from bindings.models import EXAMPLES
 from reference.scoring import random_kernel, random_trees
 
 from pymcboost.model.model import Model
+
+PROGRAM = EXAMPLES / "microcontroller" / "build.py"
 
 
 @pytest.mark.parametrize(
@@ -26,14 +28,20 @@ from pymcboost.model.model import Model
         ("odd", [], "odd: the file is shorter than the 64-byte header"),
     ],
 )
-def test_microcontroller_refuses(model, words, message, tmp_path):
-    folder_of_models(tmp_path)
-    said = refused(tmp_path / model, *words, cwd=tmp_path)
-    assert said.startswith("build.py: ") and message in said
+def test_microcontroller_refuses(model, words, message, folder_of_models, monkeypatch, capsys):
+    """The example prints one line, which is no traceback."""
+    monkeypatch.chdir(folder_of_models)
+    monkeypatch.setattr(sys, "argv", [str(PROGRAM), str(folder_of_models / model), *words])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(PROGRAM), run_name="__main__")
+    said = capsys.readouterr().err or str(end.value.code)
+    assert end.value.code and said.startswith("build.py: ") and message in said
 
 
-def folder_of_models(folder):
+@pytest.fixture(scope="module")
+def folder_of_models(tmp_path_factory):
     """Models of which some cannot be had, and files that hold no rows."""
+    folder = tmp_path_factory.mktemp("models")
     trees = random_trees(5, 9, 3, mode="vector")
     packed = {"layout": "packed", "leaves": "int8"}
     Model.from_ensemble(trees, range(3), **packed).save(folder / "model.mcb")
@@ -43,11 +51,4 @@ def folder_of_models(folder):
     )
     (folder / "odd").write_bytes(bytes(37))
     (folder / "none").write_bytes(b"")
-
-
-def refused(*words, cwd):
-    """What the example prints about wrong arguments; it may not be a traceback."""
-    command = [sys.executable, EXAMPLES / "microcontroller" / "build.py", *words]
-    completed = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
-    assert completed.returncode and "Traceback" not in completed.stderr, completed.stderr
-    return completed.stderr
+    return folder

@@ -2,7 +2,8 @@
  * integers, all learners or some. Prints whether they were laid out in ranks (for AVX-512) and the scores as hexadecimal
  * numbers; exit code 4 where bits differ.
  *
- *     prepared MODEL.mcb ROWS     ROWS holds float32 numbers, n_features for each row
+ *     prepared MODEL.mcb ROWS           ROWS holds float32 numbers, n_features for each row
+ *     prepared flushed MODEL.mcb ROWS   the program of flush.h
  */
 #include "mcb.h"
 #include "reading.h"
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 
 enum { ROOM = 1 << 23, MOST = 40 };
+
+#include "flush.h"
 
 /* Whether both models give the same bits for n rows and the learners from <= j < to. */
 static int same(const mcb_model *m, const mcb_model *q, const float *x, size_t n, uint64_t from,
@@ -35,6 +38,7 @@ int main(int argc, char **argv) {
     uint8_t *small;
     void *memory;
     size_t n_rows, n, d, i, k, r;
+    if (argc == 4) return flushed(argv[2], argv[3]);
     if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM)))
         return 1;
     d = m.n_features;

@@ -28,7 +28,7 @@ def trainer():
     with pytest.MonkeyPatch.context() as patch:  # the bundled digits alone
         patch.delenv("PYMCBOOST_DATA", raising=False)
         patch.setenv("CC", c_compiler())
-        patch.setenv("CFLAGS", "-O0 -Wall -Wextra -Werror")
+        patch.setenv("CFLAGS", "-O0 -DMCB_NO_VECTOR -Wall -Wextra -Werror")
         patch.setattr(module, "load_photos", lambda: (None, {"train": [], "test": []}))
         yield module
 
@@ -46,7 +46,7 @@ def made(trainer, tmp_path_factory):
             "--width",
             "320",
             "--scenes",
-            "30",
+            "20",
             "--trees",
             "40",
             "--rounds",
@@ -221,12 +221,12 @@ def test_scores_of_others_are_suppressed_as_ours(trainer, beside, made):
 def test_memory_of_a_stream_is_read_and_judged(trainer, beside, made):
     frames = [scene(trainer, seed)[0] for seed in range(2)]
     said = []
-    found = beside.memory_of(made, frames, 300, said.append)
-    assert list(found["resident_kB"]) == [100, 300] and min(found["resident_kB"].values()) > 500
+    found = beside.memory_of(made, frames, 120, said.append)
+    assert list(found["resident_kB"]) == [100, 120] and min(found["resident_kB"].values()) > 500
     assert found["growth"] <= 0.01 and len(said) == 2
     grown = iter((1000, 1011))
     with pytest.raises(SystemExit, match="memory grew by 1.1%, more than 1%"):
-        beside.memory_of(made, frames, 120, said.append, lambda pid: next(grown))
+        beside.memory_of(made, frames, 101, said.append, lambda pid: next(grown))
 
 
 def test_recall_counts_a_face_once(beside):

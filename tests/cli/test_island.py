@@ -48,47 +48,70 @@ def test_the_blocker_blocks():
         assert run_python(code).stdout == f"blocked: {name.split('.')[0]}\n"
 
 
-@pytest.mark.parametrize("options", [[], ["-b", "1"], ["-d", "1"], ["-j", "2"]])
-def test_predict(files, tmp_path, options):
-    arguments = [*options, files / "test.svm", files / "model.mcb"]
-    completed = blocked("predict", *arguments, "out", cwd=tmp_path)
-    assert completed.returncode == 0, completed.stderr
-    assert completed.stdout.startswith("Accuracy = ")
-    assert (tmp_path / "out").read_text() == call("predict", *arguments, "-").stdout
-
-
-def test_predict_sparse(tmp_path):
+@pytest.fixture(scope="module")
+def alone(files, tmp_path_factory):
+    """A folder, and what commands print that one process has run in it with NumPy as the only package."""
+    folder = tmp_path_factory.mktemp("alone")
+    for name in ("test.svm", "model.mcb"):
+        shutil.copy(files / name, folder)
     X = np.zeros((2000, 9000), np.float32)
     X[np.arange(2000), np.arange(2000) % 50] = np.arange(2000) % 7 - 3.0
     X[7, 8999] = 1
-    write_svm(tmp_path / "t.svm", X, np.arange(2000) % 2)
-    completed = call("train", "-n", 10, "t.svm", cwd=tmp_path)
+    write_svm(folder / "t.svm", X, np.arange(2000) % 2)
+    completed = call("train", "-n", 10, "t.svm", cwd=folder)
     assert "(sparse)" in completed.stderr, "the test must see a file that is not read as dense rows"
-    completed = blocked("predict", "-d", 1, "t.svm", "t.svm.mcb", "out", cwd=tmp_path)
-    assert completed.returncode == 0, completed.stderr
-    assert (tmp_path / "out").read_text() == call(
-        "predict", "-d", 1, "t.svm", "t.svm.mcb", "-", cwd=tmp_path
+    code = f"{BLOCKER}{ALONE}({[*PREDICTIONS, *OTHERS]!r})"
+    completed = run_python(code, cwd=folder)
+    assert (completed.returncode, completed.stderr) == (0, "")
+    return folder, dict(zip([*PREDICTIONS, *OTHERS], json.loads(completed.stdout), strict=True))
+
+
+ALONE = """
+import contextlib, importlib, io, json
+def ask(lines):
+    said = []
+    for line in lines:
+        program, *arguments = line.split()
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            assert importlib.import_module(f"pymcboost.cli.{program}").main(arguments) == 0, line
+        said.append(out.getvalue())
+    print(json.dumps(said))
+ask"""
+PREDICTIONS = [
+    *(f"predict {options} test.svm model.mcb out" for options in ("", "-b 1", "-d 1", "-j 2")),
+    "predict -d 1 t.svm t.svm.mcb sparse",
+]
+PREDICTIONS = [f"{line}-{number}" for number, line in enumerate(PREDICTIONS)]
+INFO = ["info model.mcb", "info --json model.mcb"]
+OTHERS = [
+    *INFO,
+    *(f"convert --to {form} --rounds 4 model.mcb m.{form}" for form in ("mcb", "json", "text")),
+]
+
+
+@pytest.mark.parametrize("line", PREDICTIONS)
+def test_predict(alone, line):
+    folder, said = alone
+    assert said[line].startswith("Accuracy = ")
+    program, *arguments, out = line.split()
+    assert (folder / out).read_text() == call(program, *arguments, "-", cwd=folder).stdout != ""
+
+
+def test_info(alone):
+    folder, said = alone
+    for line in INFO:
+        assert said[line] == call(*line.split(), cwd=folder).stdout
+    assert json.loads(said[line])["n_learners"] == 30
+
+
+def test_convert(alone):
+    folder, said = alone
+    assert {said[line] for line in OTHERS[len(INFO) :]} == {""}
+    printed = call("info", "--dump", "json", "m.mcb", cwd=folder).stdout
+    assert printed == (folder / "m.json").read_text() != ""
+    assert (folder / "m.text").read_text() == call(
+        "info", "--dump", "text", "m.mcb", cwd=folder
     ).stdout
-
-
-def test_info(files, tmp_path):
-    for options in ([], ["--json"]):
-        completed = blocked("info", *options, files / "model.mcb", cwd=tmp_path)
-        assert completed.returncode == 0, completed.stderr
-        assert completed.stdout == call("info", *options, files / "model.mcb").stdout
-    assert json.loads(completed.stdout)["n_learners"] == 30
-
-
-def test_convert(files, tmp_path):
-    for form in ("mcb", "json", "text"):
-        completed = blocked(
-            "convert", "--to", form, "--rounds", 4, files / "model.mcb", f"m.{form}", cwd=tmp_path
-        )
-        assert (completed.returncode, completed.stdout, completed.stderr) == (0, "", "")
-    assert (
-        call("info", "--dump", "json", tmp_path / "m.mcb").stdout
-        == (tmp_path / "m.json").read_text()
-    )
 
 
 SMALL = [

@@ -13,7 +13,9 @@ from cli.test_files import ROUNDS, Case, is_new
 from pymcboost import load_model
 
 
-@pytest.mark.parametrize("path", ["-", "/dev/stdout", "/dev/fd/1", "/dev/fd/3"])
+@pytest.mark.parametrize(
+    "path", ["-", "/dev/stdout", pytest.param("/dev/fd/1", marks=pytest.mark.slow), "/dev/fd/3"]
+)
 def test_models_on_standard_output(tmp_path, files, path):
     """The same bytes as in a file, from rows in a file or on standard input, and nothing else."""
     work = Case(tmp_path, files).work

@@ -359,7 +359,9 @@ def test_output_is_replaced_whole_with_the_usual_permissions(files, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "out"]
 
 
-@pytest.mark.parametrize("path", ["/dev/stdout", "/dev/fd/1", "-"])
+@pytest.mark.parametrize(
+    "path", [pytest.param("/dev/stdout", marks=pytest.mark.slow), "/dev/fd/1", "-"]
+)
 def test_names_of_standard_output(files, tmp_path, scored, path):
     """Into a pipe and into a file, to whose end the output goes; the accuracy goes to standard error."""
     predicted = "".join(f"{label}\n" for label in scored[0].predict(scored[1].X))

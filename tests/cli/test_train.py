@@ -244,16 +244,29 @@ def test_every_metric_of_a_list_must_suit_the_algorithm(files, tmp_path):
 
 def test_rounds_by_cross_validation(files, tmp_path):
     completed = call(
-        "train", "-n", "auto", "--cv", 4, "-a", "mart", files / "train.svm", "v.mcb", cwd=tmp_path
+        "train",
+        "-n",
+        "auto",
+        "--cv",
+        4,
+        "-r",
+        0.5,
+        "-a",
+        "mart",
+        files / "train.svm",
+        "v.mcb",
+        cwd=tmp_path,
     )
     assert completed.returncode == 0, completed.stderr
     train = load_svmlight(files / "train.svm")
-    same = MartClassifier(n_estimators="auto", cv=4, random_state=0).fit(train.X, train.y)
+    same = MartClassifier(n_estimators="auto", cv=4, learning_rate=0.5, random_state=0).fit(
+        train.X, train.y
+    )
     cv_results = same.cv_results_
     best = f"best mean log_loss {cv_results['mean'].min():.6g}"
     said = f"{best}, after {cv_results['best_round']} of {cv_results['rounds'][-1]} rounds"
     assert f"4 folds: {said}\n" in completed.stderr
-    more = ["-n", "auto", "--cv", 4, "-a", "mart", "--metric", "log_loss,error"]
+    more = ["-n", "auto", "--cv", 4, "-r", 0.5, "-a", "mart", "--metric", "log_loss,error"]
     assert (
         f"4 folds: {said}\n"
         in call("train", *more, files / "train.svm", "w.mcb", cwd=tmp_path).stderr

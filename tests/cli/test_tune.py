@@ -204,9 +204,10 @@ def test_a_search_that_ends_early_says_why_alone(folder):
     assert "no log_loss; add --calibrate temperature" in line
 
 
-def test_processes_side_by_side_and_standard_input_give_the_same(folder):
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_processes_side_by_side_and_standard_input_give_the_same(folder, processes):
     alone = call("tune", *GRID, "--results", "alone.csv", "train.svm", cwd=folder)
-    options = [*GRID, "-p", 2, "--results", "several.csv", "-", "several.mcb"]
+    options = [*GRID, "-p", processes, "--results", "several.csv", "-", "several.mcb"]
     text = (folder / "train.svm").read_text()
     several = run("tune", *options, cwd=folder, stdin=text)
     assert several.returncode == 0, several.stderr

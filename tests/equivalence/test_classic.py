@@ -1,5 +1,6 @@
 """The classic boosters, their losses, steps and kernels against naive twins, and the identities between them."""
 
+import functools
 import itertools
 import warnings
 
@@ -606,7 +607,7 @@ class Number:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_rows_are_drawn_by_their_weights(dtype):
     rng = np.random.default_rng(0)
-    for m, n in ((1, 1), (2, 3), (50, 200), (3000, 300)):
+    for m, n in ((1, 1), (2, 3), (50, 200), (1000, 100)):
         weight = (rng.exponential(size=m) * (rng.random(m) < 0.7)).astype(dtype)
         weight[m // 2] = 1e3
         ends = np.cumsum(weight.astype(np.float64))
@@ -623,22 +624,22 @@ def test_rows_are_drawn_by_their_weights(dtype):
             assert (actual[weight == 0] == 0).all()
             assert (np.abs(actual - n * weight / weight.sum(dtype=np.float64)) < 1 + 1e-9).all()
     rng = np.random.default_rng(1)
-    counts = sum(draw(np.array([1.0, 0.0, 3.0, 6.0]), 7, rng) for _ in range(20_000))
-    np.testing.assert_allclose(counts / 140_000, [0.1, 0, 0.3, 0.6], atol=0.003)
+    counts = sum(draw(np.array([1.0, 0.0, 3.0, 6.0]), 7, rng) for _ in range(5000))
+    np.testing.assert_allclose(counts / 35_000, [0.1, 0, 0.3, 0.6], atol=0.006)
 
 
 def test_distinct_rows_are_drawn_one_after_the_other_by_their_weights():
     weight = np.array([1.0, 0.0, 2.0, 5.0])
     rng = np.random.default_rng(0)
     pairs = np.zeros((4, 4))
-    for _ in range(20_000):
+    for _ in range(5000):
         drawn = draw_distinct(weight, 2, rng)
         assert sorted(drawn) == [0, 0, 1, 1]
         pairs[tuple(np.flatnonzero(drawn))] += 1
     share = weight / weight.sum()
     for i, j in ((0, 2), (0, 3), (2, 3)):
         expected = share[i] * share[j] / (1 - share[i]) + share[j] * share[i] / (1 - share[j])
-        assert pairs[i, j] / 20_000 == pytest.approx(expected, abs=0.015)
+        assert pairs[i, j] / 5000 == pytest.approx(expected, abs=0.03)
     assert pairs[1].sum() == pairs[:, 1].sum() == 0
     for n in (3, 4, 9):
         np.testing.assert_array_equal(draw_distinct(weight, n, rng), [1, 0, 1, 1])
@@ -1042,13 +1043,18 @@ ADABOOST = [
 ]
 
 
+@functools.cache
+def adaboost_of_the_twin(seed, gaps):
+    return twin.adaboost(*two_classes(seed, gaps), 20)
+
+
 @pytest.mark.parametrize(("cls", "options", "constant"), ADABOOST)
 @pytest.mark.parametrize("gaps", [False, True])
 def test_two_classes_are_adaboost(cls, options, constant, gaps):
-    for seed in range(3):
+    for seed in range(2):
         X, y = two_classes(seed, gaps)
-        expected, F = twin.adaboost(X, y, 30)
-        model = cls(n_estimators=30, **options).fit(X, y)
+        expected, F = adaboost_of_the_twin(seed, gaps)
+        model = cls(n_estimators=20, **options).fit(X, y)
         assert splits_of(model) == [(f, float(t), n) for (f, t, n), _ in expected]
         scores = model.model_.raw_scores(X)
         np.testing.assert_allclose(scores[:, 0] - scores[:, 1], constant * F, atol=2e-4)
@@ -1278,8 +1284,8 @@ def test_adaboost_mo(code, seed):
 def test_gentleboost(K, seed):
     X, y = several(K, seed)
     X, y = X[:80], y[:80]
-    splits, F = twin.gentleboost(X, y, K, rounds=6)
-    model = GentleBoostClassifier(n_estimators=6).fit(X, y)
+    splits, F = twin.gentleboost(X, y, K, rounds=4)
+    model = GentleBoostClassifier(n_estimators=4).fit(X, y)
     assert [[(f, n) for f, _, n in one] for one in columns_of(model)] == [
         [(f, n) for f, _, n in one] for one in splits
     ]
@@ -1491,7 +1497,7 @@ def test_any_number_of_threads_gives_the_same_bytes(cls, options, monkeypatch):
 
 @pytest.mark.parametrize(("cls", "options"), VARIANTS)
 @pytest.mark.parametrize("repeats", [1, 14])
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_ten_rounds_and_ten_more(cls, options, repeats):
     """A training that goes on does what it would have done, random draws included; float64 and float32."""
     X, y = blobs(300, 4, 5)

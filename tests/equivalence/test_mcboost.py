@@ -337,7 +337,7 @@ def test_very_many_classes_of_the_logistic_loss_have_the_weights_of_tables(monke
 def test_models_of_very_many_classes_of_the_logistic_loss(monkeypatch):
     """Passes over the rows and tables find the same models, but for when their solvers stop."""
     X, y = blobs(600, 3, 12)
-    params = {"loss": "log", "n_estimators": 30, "random_state": 0}
+    params = {"loss": "log", "n_estimators": 12, "random_state": 0}
     tables = MCBoostClassifier(**params).fit(X, y)
     monkeypatch.setattr(pairwise, "MANY_COLUMNS", 3)
     passes = [MCBoostClassifier(**params, n_jobs=n).fit(X, y) for n in (1, 2)]
@@ -465,7 +465,7 @@ def logistic_rounds_of_the_twin(nu):
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.01, 3.0])
-@pytest.mark.parametrize("nu", [0.03, 0.1])
+@pytest.mark.parametrize("nu", [pytest.param(0.03, marks=pytest.mark.slow), 0.1])
 @pytest.mark.part(2)
 def test_the_logistic_loss_ends_where_the_twins_does(nu, scale):
     """By the edge of weights that sum to 1; that of weights as they are would stay above nu for long."""
@@ -497,8 +497,8 @@ def test_the_scale_of_the_weights_does_not_move_the_penalty(loss, workers):
 
 
 def test_two_classes_are_adaboost():
-    X, y = blobs(300, 5, 2, spread=4.0)
-    rounds = 40
+    X, y = blobs(150, 5, 2, spread=4.0)
+    rounds = 20
     expected = twin.adaboost(X, y, rounds)
     actual = (
         MCBoostClassifier(n_estimators=rounds, learning_rate=1.0, nu=0.0).fit(X, y).model_.ensemble

@@ -283,7 +283,7 @@ def test_default_tolerance():
 @pytest.mark.parametrize("nu", [0.0, 5.0])
 def test_lbfgs_on_bits(loss, nu):
     """The compiled objective gives SciPy the same minimum as the twin's."""
-    p = Problem(300, 4, 25, shared=True, skill=0.6)
+    p = Problem(200, 4, 15, shared=True, skill=0.6)
     weights_ = PairWeights(PAIRWISE[loss], p.data, nu)
     solved = LBFGS(weights_, max_iterations=2000).solve(p.columns, tol=1e-7)
     w = twin.minimiser(*p.args(nu), LARGEST_COEFFICIENT, loss)
@@ -588,13 +588,13 @@ def test_totally_corrective_rounds(cls, weak_learner):
 def test_cold_starts_are_those_of_the_twin(loss, C):
     X, y = blobs(80, 3, 3, spread=2.0)
     model = MultiBoostClassifier(
-        loss=loss, n_estimators=8, C=C, solver="lbfgs-cold", tol=0, random_state=0
+        loss=loss, n_estimators=6, C=C, solver="lbfgs-cold", tol=0, random_state=0
     ).fit(X, y)
-    expected = twin.multiboost_cold(X, y, 3, rounds=8, C=C, cap=LARGEST_COEFFICIENT, loss=loss)
+    expected = twin.multiboost_cold(X, y, 3, rounds=6, C=C, cap=LARGEST_COEFFICIENT, loss=loss)
     np.testing.assert_allclose(model.model_.raw_scores(X), expected, rtol=1e-3, atol=1e-3)
     # The minimum is another one.
     least = MultiBoostClassifier(
-        loss=loss, n_estimators=8, C=C, solver="lbfgs", tol=0, random_state=0
+        loss=loss, n_estimators=6, C=C, solver="lbfgs", tol=0, random_state=0
     ).fit(X, y)
     assert C == 300 or np.abs(least.model_.raw_scores(X) - expected).max() > 0.5
 
@@ -608,29 +608,29 @@ def test_cold_starts_repeat_learners_and_go_on_from_any_model():
             n_estimators=n, C=1e8, solver=solver, tol=0, random_state=0, **options
         )
 
-    uninterrupted = make(60).fit(X, y)
-    assert uninterrupted.n_estimators_ == uninterrupted.model_.n_learners == 60
-    halves = make(30, warm_start=True).fit(X, y)
-    halves.set_params(n_estimators=60).fit(X, y)
+    uninterrupted = make(40).fit(X, y)
+    assert uninterrupted.n_estimators_ == uninterrupted.model_.n_learners == 40
+    halves = make(20, warm_start=True).fit(X, y)
+    halves.set_params(n_estimators=40).fit(X, y)
     assert halves.model_.to_bytes() == uninterrupted.model_.to_bytes()
     # Another solver goes on with every learner once, and with the same scores.
     builder = column_generation.CorrectiveBuilder(EnsembleBuilder(3, 1), 3, True, kept_rounds=1)
     builder.take_over(uninterrupted.model_.ensemble, uninterrupted.n_estimators_, X, slice(None))
-    assert len(builder) == len({learner.key() for learner in builder.learners}) < 60
+    assert len(builder) == len({learner.key() for learner in builder.learners}) < 40
     F = aligned_zeros((3, padded(80)), np.float64)
     builder.columns().scores(F, 1)
     np.testing.assert_allclose(
         F[:, :80].T, uninterrupted.model_.raw_scores(X), rtol=1e-5, atol=1e-4
     )
     np.testing.assert_array_equal(builder.coef, builder.coef.astype(np.float32))
-    uninterrupted.set_params(warm_start=True, solver="fcd", n_estimators=61, max_passes=2).fit(X, y)
+    uninterrupted.set_params(warm_start=True, solver="fcd", n_estimators=41, max_passes=2).fit(X, y)
     assert uninterrupted.model_.n_learners <= len(builder) + 1
 
 
 @pytest.mark.parametrize("weak_learner", ["stump", "tree"])
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("loss", ["exp", "log"])
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 def test_cold_starts_with_weights_threads_and_early_stopping(loss, K, weak_learner):
     X, y = blobs(120, 3, K, spread=2.0)
     weight = np.random.default_rng(1).integers(0, 3, 120).astype(float)

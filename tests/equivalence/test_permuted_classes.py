@@ -81,7 +81,7 @@ def both(algorithm, params, seed, n_estimators=10):
 
 @pytest.mark.parametrize(("algorithm", "params"), EXACT)
 def test_scores_do_not_depend_on_the_order_of_the_classes(algorithm, params):
-    assert max(both(algorithm, params, seed)[2] for seed in SEEDS[:4]) < 1e-12
+    assert max(both(algorithm, params, seed)[2] for seed in SEEDS[:2]) < 1e-12
 
 
 @pytest.mark.parametrize(("algorithm", "params"), ROUNDED)

@@ -252,8 +252,8 @@ def test_nasty_weights(m):
 
 def test_many_classes():
     rng = np.random.default_rng(9)
-    X = rng.normal(size=(600, 3))
-    data, blocks, a = setting(X, rng.integers(0, 1000, 600), 1000, rng=rng, integers=True)
+    X = rng.normal(size=(200, 3))
+    data, blocks, a = setting(X, rng.integers(0, 1000, 200), 1000, rng=rng, integers=True)
     check_against_twin(X, data, blocks, a=a, exactly=True)
 
 
@@ -284,7 +284,7 @@ def test_infinite_value_is_refused_by_place():
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("m", [40, 900, 6000])
+@pytest.mark.parametrize("m", [40, 900, 4200])
 @pytest.mark.part(2)
 def test_either_side_of_a_split_has_its_share_of_the_weight(m, sparse):
     rng = np.random.default_rng(m)
@@ -294,7 +294,7 @@ def test_either_side_of_a_split_has_its_share_of_the_weight(m, sparse):
         X = scipy.sparse.csr_matrix(X)
     weights = rng.exponential(size=m) ** 3
     y = rng.integers(0, 3, m)
-    for share in (0.01, 0.1, 0.3, 0.5) if m < 6000 else (0.1,):
+    for share in (0.01, 0.1, 0.3, 0.5) if m < 4096 else (0.1,):
         data = TrainingData(X, y, 3, sample_weight=weights, min_weight_fraction_leaf=share)
         least = share * data.weight.sum() * (1 - 1e-9)
         used = (X.toarray() if sparse else X)[data.rows].astype(np.float32)

@@ -390,20 +390,21 @@ def test_counts_of_other_bits(bits, counts, monkeypatch):
     """As they are with more than 8 million rows."""
     monkeypatch.setattr(sys.modules[__name__], "COUNT_BITS", bits)
     rng = np.random.default_rng(7)
-    X = np.hstack([mixture(900, rng), np.eye(7)[rng.integers(0, 30, 900) % 7]])
+    m = 600
+    X = np.hstack([mixture(m, rng), np.eye(7)[rng.integers(0, 30, m) % 7]])
     for its in (
         X,
         scipy.sparse.csr_matrix(np.where(rng.random(X.shape) < 0.8, 0.0, np.round(X, 1))),
     ):
         data, modes = (
-            TreeData(its, labels(900, 3, rng), 3, sample_weight=rng.uniform(0, 5, 900)),
+            TreeData(its, labels(m, 3, rng), 3, sample_weight=rng.uniform(0, 5, m)),
             [(True, 1), (False, 2)],
         )
         check_against_twin(
             data,
             its,
             remainders(data, rng),
-            jobs=all_pairs(3),
+            jobs=[(0, -1), (2, 1), (1, 2), (0, 1)],
             cell_words=2,
             counts=counts,
             modes=modes,
@@ -533,7 +534,7 @@ def test_few_of_many_sparse_features(real, cell_words, leaves):
     S = remainders(data, rng).astype(real)
     active = (rng.random(len(data.column)) < 0.5).astype(np.uint8)
     sample = np.sort(rng.choice(m, 300, replace=False))
-    for share in (1e-9, 0.03, 0.15, 0.8):
+    for share in (1e-9, 0.15, 0.8):
         options = {"cell_words": cell_words, "max_leaves": leaves, "share": share, "key": 7}
         modes = [(True, 1), (False, 1), (True, 3)]
         check_against_twin(data, X, S, jobs=[(0, -1), (2, 1)], **options, modes=modes)
@@ -766,7 +767,13 @@ def test_more_distinct_values_than_a_byte_holds(counts):
     assert data.columns.n_bins.max() > 1000
     S = remainders(data, rng)
     check_against_twin(
-        data, X, S, jobs=all_pairs(3), cell_words=2, counts=counts, modes=[(True, 1), (False, 1)]
+        data,
+        X,
+        S,
+        jobs=[(0, -1), (2, 1)],
+        cell_words=2,
+        counts=counts,
+        modes=[(True, 1), (False, 1)],
     )
     check_against_twin(data, X, S, jobs=[(1, 0)], cell_words=2, sample=np.arange(0, m, 3))
 
@@ -800,7 +807,7 @@ def test_a_node_that_several_threads_share():
         assert identical(
             grow(data, S, [(1, -1)], cell_words=1, scale=scale, n_threads=n_threads, pool=pool), one
         )
-    check_against_twin(data, X, S, jobs=[(1, -1)], cell_words=1, max_leaves=3)
+    check_against_twin(data, X, S, jobs=[(1, -1)], cell_words=1, max_leaves=2)
 
 
 @pytest.mark.parametrize("pool", [True, False])
@@ -974,7 +981,7 @@ def test_losses_with_each_base_class(K, weighted, max_leaves, scale, repeats):
 
 
 def test_a_search_that_does_not_fit_is_refused_before_it_takes_memory(monkeypatch):
-    K, m, small = 40, 5000, {"n_estimators": 2, "max_leaf_nodes": 2}
+    K, m, small = 40, 1000, {"n_estimators": 2, "max_leaf_nodes": 2}
     X, y, _ = setting(m, 4, K, seed=21)
     numbers = {1: 39, 2: 77, 3: 114, None: 780}  # trees of so many candidates, None for all
     size = {n: Grown.bytes_of(numbers[n], 2, m) for n in numbers}
@@ -1252,7 +1259,7 @@ def test_rounding_is_no_gain_in_pure_nodes(cls):
         "max_features": 1.0,
     }
     # More rounds come to splits that tie, where weights that are moved by 1e-9 change the trees.
-    for seed in range(20):
+    for seed in range(8):
         rng = np.random.default_rng([53, seed])
         K, m = int(rng.integers(2, 5)), int(rng.integers(40, 100))
         y = np.r_[np.arange(K), rng.integers(0, K, m - K)]
@@ -1290,7 +1297,7 @@ def leaf_weights(model, X, weight):
 
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("repeats", [1, 40])
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 def test_leaves_weigh_enough(cls, repeats):
     """min_samples_leaf bounds sums of weights (over their mean where it is small), not of second derivatives."""
     X, y, _ = setting(300, 4, 3, seed=42)
@@ -1316,7 +1323,7 @@ def test_leaves_weigh_enough(cls, repeats):
 
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("repeats", [1, 40])
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 def test_a_bound_below_all_weights_is_none(cls, repeats):
     X, y, weight = (np.concatenate([a] * repeats) for a in setting(300, 4, 3, seed=44))
     X = X + np.random.default_rng(44).normal(size=X.shape) * 0.1
@@ -1455,6 +1462,7 @@ def test_training_scores_are_the_models(cls, extra, repeats):
 
 @pytest.mark.parametrize("cls", PLAIN + BASED)
 @pytest.mark.parametrize("K", [2, 4])
+@pytest.mark.part(3)
 def test_any_number_of_threads_gives_the_same_bytes(cls, K, monkeypatch):
     monkeypatch.setattr("pymcboost.threads.SMALL_WORK", 0)
     rng = np.random.default_rng(37)
@@ -1654,7 +1662,7 @@ def levels_of(data, unit, most, share=1.0):
     )
 
 
-@pytest.mark.parametrize(("values", "m"), [(2, 250), (10**6, 600), (255, 500), (40, 300)])
+@pytest.mark.parametrize(("values", "m"), [(2, 250), (10**6, 400), (255, 400), (40, 300)])
 @pytest.mark.parametrize(("words", "weighted"), [(1, False), (2, False), (2, True)])
 @pytest.mark.part(3)
 def test_drawn_features_alone(values, m, words, weighted):
@@ -1697,8 +1705,10 @@ def test_drawn_features_alone(values, m, words, weighted):
             },
         )
     ):
-        check_against_twin(data, X, S, jobs=jobs, key=key, **{"share": 0.1, **options}, **shared)
-        check_against_twin(data, X, ties, jobs=jobs, key=key, **{"share": 0.1, **options}, **shared)
+        its = {"share": 0.1, **options, **shared}
+        check_against_twin(data, X, S, jobs=jobs, key=key, **its)
+        if key % 2 == 0:
+            check_against_twin(data, X, ties, jobs=jobs, key=key, **its)
     if words == 2:
         assert check_against_twin(data, X, S, jobs=jobs, counts=True, key=9, share=0.2, **shared)
 
@@ -1775,7 +1785,7 @@ def test_nasty_categories():
         remainders(data, rng),
     ):
         for most in (0, 15, 1e9):
-            jobs = all_pairs(3)
+            jobs = [(0, -1), (2, 1), (1, 2)]
             unit = scales(data, S + 1e-9, jobs, counts=False, cell_words=2)[0, 2]
             check_against_twin(
                 data, X, S + 1e-9, jobs=jobs, cell_words=2, least_levels=levels_of(data, unit, most)
@@ -1829,6 +1839,7 @@ def test_the_best_of_all_sets(counts, edge):
 
 
 @pytest.mark.parametrize("cls", [*PLAIN, *BASED, *as_published(VectorTreeBoostClassifier)])
+@pytest.mark.part(2)
 def test_most_levels_with_three_classes(cls):
     rng = np.random.default_rng(0)
     X = np.concatenate([np.arange(65535), rng.integers(0, 65535, 3000)]).astype(np.float64)[:, None]
@@ -1844,6 +1855,7 @@ def test_most_levels_with_three_classes(cls):
 
 
 @pytest.mark.parametrize("cls", [*PLAIN, *BASED])
+@pytest.mark.part(3)
 def test_trainings_with_categories(cls):
     """Any number of threads, going on, and scores of the file by the slow reader."""
     X, data = with_categories(500, 30, np.random.default_rng(1), K=4)

@@ -196,7 +196,10 @@ def test_sparse_trees(kind, K):
     assert splits
 
 
-@pytest.mark.parametrize(("values", "max_features"), [(3, 0.3), (60, 1.0), (2000, 0.6)])
+@pytest.mark.parametrize(
+    ("values", "max_features"),
+    [(3, 0.3), pytest.param(60, 1.0, marks=pytest.mark.slow), (2000, 0.6)],
+)
 def test_many_sparse_cells(values, max_features):
     """More cells in a node than one task searches, of features of few and of many cells, with missing values."""
     rng = np.random.default_rng(values)
@@ -216,7 +219,7 @@ def test_many_sparse_cells(values, max_features):
     {"max_features": 0.24}, {"max_features": 0.03, "max_leaves": 100, "min_samples_leaf": 1},
     {"max_features": 0.1, "subsample": 0.6, "max_leaves": 30}, {"max_features": 0.1, "max_features_tree": 0.5},
 ])  # fmt: skip
-@pytest.mark.part(2)
+@pytest.mark.part(3)
 def test_few_sparse_features_are_looked_up(options, values):
     """Where few features are searched, nodes with many entries have no list of them; those below have."""
     rng = np.random.default_rng(values)
@@ -252,17 +255,15 @@ def test_sparse_features_across_tasks():
     assert len(splits) == 5
 
 
-@pytest.mark.parametrize("kind", ["ties", "missing"])
-@pytest.mark.parametrize("n_threads", [1, 2, 8])
-@pytest.mark.part(2)
-def test_many_leaves_with_threads(kind, n_threads):
+@pytest.mark.parametrize("kind", ["ties", pytest.param("missing", marks=pytest.mark.slow)])
+def test_many_leaves_with_threads(kind):
     """Enough work for threads, nodes that are split ahead, and histograms that large nodes keep."""
     rng = np.random.default_rng(5)
     m, K = 20000, 3
     X = np.hstack([features(kind, rng, m) for _ in range(3)])
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
     X[:60, 0] = 99  # a few rows to be split off, again and again
-    check_against_twin(X, y, K, seed=3, n_threads=(n_threads,), max_leaves=40, max_features=0.9)
+    check_against_twin(X, y, K, seed=3, n_threads=(1, 2, 8), max_leaves=40, max_features=0.9)
 
 
 @pytest.mark.parametrize("options", [
@@ -326,7 +327,7 @@ def test_moved_rows(kind, m, K, options, moved):
     y = np.concatenate([np.arange(K), rng.integers(0, K, m - K)])
     weight = rng.integers(0, 4, m).astype(float)
     weight[:K] = 1
-    settings = {"max_leaves": 150, "min_samples_leaf": 1, **options}
+    settings = {"max_leaves": 150 if m == 600 else 60, "min_samples_leaf": 1, **options}
     moved_places = moved()
     check_against_twin(X, y, K, weight=weight, seed=2, n_threads=(1, 3), **settings)
     # In large data usual codes are not counted, and rows stay where they are.
@@ -926,7 +927,9 @@ def test_scores_without_unused_lanes_give_the_same_bytes(K, monkeypatch):
     assert models[0] == models[1]
 
 
-@pytest.mark.parametrize("seed", [0, 10, 12, 18])
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (10, 18)), 12]
+)
 def test_an_unlucky_draw_of_rows_ends_no_training(seed):
     X = np.c_[[0.0, 0.1, 1.0, 1.1], np.random.default_rng(seed).normal(size=(4, 3))]
     first, second = (
@@ -1091,7 +1094,7 @@ def test_scores_and_gradients_in_one_pass(loss, m, K, compact, weighted):
 @pytest.mark.parametrize(
     ("K", "n_levels"), [(2, 9), (3, 4), (5, 300), (12, 40), (15, 40), (16, 9), (20, 300), (47, 40)]
 )
-@pytest.mark.part(3)
+@pytest.mark.part(5)
 def test_sets_of_categories(K, n_levels, few):
     options = {"subsample": 0.6} if few is None else {"min_samples_category": few}
     rng = np.random.default_rng(K + n_levels)

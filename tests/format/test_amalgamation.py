@@ -70,7 +70,7 @@ def test_a_change_of_a_piece_is_noticed(tmp_path, capsys):
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("standard", ["c99", "c11", "c++11", "c++14", "c++17", "c++20"])
-@pytest.mark.part(7)
+@pytest.mark.slow
 def test_no_warning_in_any_standard(compiler, standard, tmp_path):
     language = "c++" if "+" in standard else "c"
     if language == "c++":

@@ -7,18 +7,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bindings.models import MODELS
-from c.build import STRICT, build, c_compiler
+from c.build import STRICTEST, build, c_compiler
 
 from pymcboost import MartClassifier, MCBoostClassifier
 from pymcboost.export import from_xgboost
 
-PROGRAM = Path(__file__).resolve().parents[1] / "c" / "flush.c"
+PROGRAM = Path(__file__).resolve().parents[1] / "c" / "prepared.c"
 SMALLEST = np.finfo(np.float32).tiny
 
 
-@pytest.fixture(scope="module", params=["-DMCB_SIMD", "-DMCB_NO_VECTOR", "-DMCB_PLAIN"])
+FORMS = ["-DMCB_SIMD", "-DMCB_NO_VECTOR", pytest.param("-DMCB_PLAIN", marks=pytest.mark.slow)]
+
+
+@pytest.fixture(scope="module", params=FORMS)
 def program(request):
-    return build(PROGRAM, [c_compiler(), "-std=c99", "-O0", request.param, *STRICT])
+    return build(PROGRAM, [c_compiler(), "-std=c99", "-O0", request.param, *STRICTEST])
 
 
 def check_every_way_of_scoring(program, model, rows, folder):
@@ -26,7 +29,7 @@ def check_every_way_of_scoring(program, model, rows, folder):
     model.save(folder / "model.mcb")
     rows.astype("<f4").tofile(folder / "rows")
     completed = subprocess.run(
-        [program, folder / "model.mcb", folder / "rows"], capture_output=True, text=True
+        [program, "flushed", folder / "model.mcb", folder / "rows"], capture_output=True, text=True
     )
     if completed.returncode == 3:
         pytest.skip("this processor has no switch for subnormal numbers")

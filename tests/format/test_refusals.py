@@ -1153,7 +1153,7 @@ def test_right_children_of_every_small_tree():
     assert accepted == {0: 1, 1: 1, 2: 2, 3: 5, 4: 14, 5: 42}
 
 
-@pytest.mark.parametrize("skew", [None, 0, 1])
+@pytest.mark.parametrize("skew", [pytest.param(None, marks=pytest.mark.slow), 0, 1])
 def test_large_trees_are_checked_in_linear_time(skew):
     """Deep and wide alike; a quadratic check of 200,000 splits would take minutes."""
     s = 200_000

@@ -119,7 +119,7 @@ def test_killed_at_random(models):
     old, new, path, source = models
     rng = random.Random(5)
     kinds = set()
-    for _ in range(8):
+    for _ in range(5):
         old.save(path)
         child = start(source, path, "loop")
         assert child.stdout.readline() == "ready\n"

@@ -248,7 +248,6 @@ def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
     index = int(np.argmax(scores))
     column = columns[which[index]]
     pos = int(pos[index])
-    gain = gain_of(left, right, l2)
     of_bins = h[starts[which[index]] + 1 : starts[which[index] + 1]]
     empty = pos + 1
     while empty < len(of_bins) and of_bins[empty] == 0:
@@ -261,12 +260,16 @@ def best_threshold(view, rows, values, least, real, columns, l2=0.0, least_h=0):
         pos,
         nan_left=bool(side[index]),
         threshold=float(view.cuts[column][pos]),
-        gain=float(gain[index]),
+        gain=float(gain_of(left[:, index], right[:, index], l2)),
     )
-    # Each partition once, from whatever side or column it is seen.
-    close = allowed & (gain >= (1 - CLOSE) * np.max(gain[allowed]))
-    sides = zip(left[:, close].T.tolist(), right[:, close].T.tolist(), strict=True)
-    gains = dict(zip((tuple(min(pair)) for pair in sides), gain[close], strict=True))
+    # Each partition once, from whatever side or column it is seen. Without l2, scores are in proportion to the gains.
+    close = scores >= (1 - 2 * CLOSE) * scores[index]
+    left, right = left[:, close], right[:, close]
+    gain = gain_of(left, right, l2)
+    sides = zip(left.T.tolist(), right.T.tolist(), gain.tolist(), strict=True)
+    gains = {
+        tuple(min(own, other)): its for own, other, its in sides if its >= (1 - CLOSE) * best.gain
+    }
     best.runner_up = max(sorted(gains.values())[:-1], default=0.0)
     return best
 

@@ -1,14 +1,6 @@
-/* Score rows in a process that takes subnormal numbers for 0, as every library built with -ffast-math may switch on:
- * row by row and in one batch, as the model lies in the file and prepared. Prints the scores of each way as hexadecimal
- * numbers, one way a line; exit code 3 where the processor has no such switch.
- *
- *     flush MODEL.mcb ROWS     ROWS holds float32 numbers, n_features for each row
- */
-#include "mcb.h"
-#include "reading.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+/* A part of prepared.c: scores of rows in a process that takes subnormal numbers for 0, as every library built with
+ * -ffast-math may switch on, row by row and in one batch, as the model lies in the file and prepared. Prints the scores of
+ * each way as hexadecimal numbers, one way a line; exit code 3 where the processor has no such switch. */
 
 #if defined(__SSE2__)
 #include <xmmintrin.h>
@@ -29,15 +21,13 @@ static int flush_subnormals(void) {
 }
 #endif
 
-enum { ROOM = 1 << 22 };
-
 static void print(const double *scores, size_t n) {
     size_t i;
     for (i = 0; i < n; i++) printf("%a ", scores[i]);
     printf("\n");
 }
 
-int main(int argc, char **argv) {
+static int flushed(const char *model, const char *x) {
     mcb_model m;
     unsigned char *bytes = (unsigned char *)malloc(ROOM);
     float *rows = (float *)malloc(ROOM);
@@ -46,9 +36,8 @@ int main(int argc, char **argv) {
     size_t n, r, room;
     int prepared;
     if (!flush_subnormals() || smallest / 2 != 0) return 3;
-    if (argc != 3 || !bytes || !rows || mcb_open(&m, bytes, read_file(argv[1], bytes, ROOM)))
-        return 1;
-    n = read_file(argv[2], rows, ROOM) / (4 * m.n_features);
+    if (!bytes || !rows || mcb_open(&m, bytes, read_file(model, bytes, ROOM))) return 1;
+    n = read_file(x, rows, ROOM) / (4 * m.n_features);
     scores = (double *)malloc(n * m.n_classes * sizeof *scores);
     for (prepared = 0; prepared < 2; prepared++) {
         for (r = 0; r < n; r++) mcb_scores(&m, rows + r * m.n_features, scores + r * m.n_classes);
