@@ -102,6 +102,7 @@ PMB_CLONES PMB_STATIC void pmb_margins(const uint32_t *H, int64_t stride, const 
 #if PMB_VECTORS
             fmask_d_0 bits = (fmask_d_0)((fvec_d_0){0} + twice);
             for (int64_t i = start; i < stop; i += 32)
+#pragma GCC unroll 4 /* 8 q is a constant of the shifts then */
                 for (int q = 0; q < 4; q++) {
                     fmask_d_0 mask;
                     fcd_mask_d_0(h[i / 32], 8 * q, &mask);
