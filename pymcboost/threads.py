@@ -1,10 +1,13 @@
 """Threads and memory that this process may use."""
 
+import functools
 import os
 import sys
 import time
 from pathlib import Path
 
+# A number of threads that is accepted on any machine.
+ALWAYS_ALLOWED = 8
 # Seconds for which a memory reading is valid: reading takes as long as a round of a small training.
 FRESH = 0.05
 _memory: tuple[float, int | None] = (-1.0, None)
@@ -62,8 +65,8 @@ def resolve_n_jobs(n_jobs):
     Returns
     -------
     int
-        At least 1, at most twice the CPUs of the machine (or 8). Limits of threadpoolctl hold. Results do not depend on
-        it.
+        At least 1; at most 8, or twice the CPUs of the machine if these are more. Limits of threadpoolctl hold. Results
+        do not depend on it.
     """
     if n_jobs is None:
         return limited(available_cpus())
@@ -74,12 +77,21 @@ def resolve_n_jobs(n_jobs):
         )
     if n_jobs < 0:
         return limited(max(1, available_cpus() + 1 + n_jobs))
-    return limited(min(n_jobs, max(8, 2 * (os.cpu_count() or 1))))
+    if n_jobs > ALWAYS_ALLOWED:
+        n_jobs = min(n_jobs, max(ALWAYS_ALLOWED, 2 * (os.cpu_count() or 1)))
+    return limited(n_jobs)
 
 
 def limited(n_threads):
     """Limit a number of threads to what threadpoolctl allows."""
-    return min(n_threads, _threadpool_limit() or n_threads)
+    # A prediction of one row takes less time than to ask for the limit.
+    return 1 if n_threads == 1 else min(n_threads, _threadpool_limit() or n_threads)
+
+
+@functools.cache
+def _joblib_cpus():
+    """CPUs that scikit-learn uses by default. It remembers them, too: joblib takes longer than a row's prediction."""
+    return sys.modules["joblib"].cpu_count()
 
 
 def _threadpool_limit():
@@ -88,11 +100,10 @@ def _threadpool_limit():
     The kernels have their own threads, so scikit-learn is asked, if it has been imported.
     """
     openmp = sys.modules.get("sklearn.utils._openmp_helpers")
-    joblib = sys.modules.get("joblib")  # by which scikit-learn counts CPUs
-    if openmp is None or joblib is None or not openmp._openmp_parallelism_enabled():
+    if openmp is None or "joblib" not in sys.modules or not openmp._openmp_parallelism_enabled():
         return None
     n_threads = openmp._openmp_effective_n_threads(only_physical_cores=False)
-    by_default = _omp_num_threads() or joblib.cpu_count()
+    by_default = _omp_num_threads() or _joblib_cpus()
     return n_threads if n_threads < by_default else None
 
 
