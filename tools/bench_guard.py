@@ -164,7 +164,8 @@ def task(folder, subject, n_jobs):
         return lambda: repeat(
             400, lambda: [pymcboost.load_model(path).to_bytes() for path in paths]
         )
-    import sklearn.utils._openmp_helpers  # noqa: F401 - as in a program that has trained: its limit of threads is asked
+    # A program that has trained a model has loaded this, and predictions then ask it for the limit of threads.
+    import sklearn.utils._openmp_helpers  # noqa: F401
 
     how, _, name = subject.partition("-")
     model = pymcboost.load_model(Path(folder, f"{name}.mcb"))

@@ -87,7 +87,7 @@ def test_threads_meant_by_n_jobs(n_jobs, cpus, meant, monkeypatch):
 
 
 def test_one_thread_asks_for_no_limit(monkeypatch):
-    """A row is scored in less time than the system takes to tell its CPUs."""
+    """Counting the CPUs takes longer than scoring one row."""
     monkeypatch.delattr(os, "cpu_count")
     monkeypatch.delattr(threads, "_threadpool_limit")
     assert threads.resolve_n_jobs(1) == 1
